@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A descriptor of bytes in a medium. Descriptors, never pointers, pass between components;
+ * the medium that owns the arena turns one into an address.
+ */
+#ifndef MKT_BASE_EXTENT_H
+#define MKT_BASE_EXTENT_H
+
+#include <stdint.h>
+
+/* Fixed layout: part of piece records, messages and indexes (little-endian, 24 bytes). */
+struct mkt_extent {
+    uint32_t arena;      /* id of the arena, 1.. ; 0 means "no extent" */
+    uint32_t generation; /* of the place; 0 while places never move */
+    uint64_t offset;     /* bytes from the start of the arena */
+    uint64_t length;     /* bytes */
+};
+
+_Static_assert(sizeof(struct mkt_extent) == 24, "mkt_extent is a wire layout");
+
+#endif
