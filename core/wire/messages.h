@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The messages between a client and its daemon, decoded. messages.c turns them into frames and back, with
+ * every length checked: a frame comes from another process and is not trusted. Strings and record lists of a
+ * decoded message point into the frame's bytes and live as long as these. Pure; any thread.
+ *
+ * A request carries a number chosen by the client; its reply carries the same. One-way messages have
+ * no reply. A failed request is answered by MKT_MSG_ERROR.
+ *
+ *   HELLO -> WELCOME        once, first          ADD -> ADDED           (or one-way, without `acknowledge`)
+ *   OPEN -> OPENED          may wait             TOUCH -> TOUCHED
+ *   CANCEL                  one-way              LOOKUP -> FOUND
+ *   GRANT -> GRANTED        may wait             COMMIT -> COMMITTED    waits for the whole group
+ *   RELEASE                 one-way              CLOSE                  one-way
+ *   MAP -> MAPPED (+fd)                          WITHDRAW -> WITHDRAWN
+ *   QUERY -> ANSWER                              STOP -> STOPPED
+ */
+#ifndef MKT_WIRE_MESSAGES_H
+#define MKT_WIRE_MESSAGES_H
+
+#include "core/base/extent.h"
+#include "core/base/status.h"
+#include "core/geometry/index.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MKT_PROTOCOL_VERSION 1
+#define MKT_ID_BYTES 16
+
+/* Every frame starts with this head; `bytes` counts what follows it. At most one descriptor rides on a frame. */
+struct mkt_frame_wire {
+    uint32_t magic; /* MKT_FRAME_MAGIC */
+    uint32_t bytes;
+    uint16_t type;
+    uint16_t has_fd;
+    uint32_t reserved;
+    uint64_t request;
+};
+_Static_assert(sizeof(struct mkt_frame_wire) == 24, "frame head");
+#define MKT_FRAME_MAGIC 0x544b4d48u /* "HMKT" */
+#define MKT_FRAME_MAX_BYTES (1u << 20)
+
+enum mkt_msg_type {
+    MKT_MSG_HELLO = 1,
+    MKT_MSG_WELCOME,
+    MKT_MSG_ERROR,
+    MKT_MSG_OPEN,
+    MKT_MSG_OPENED,
+    MKT_MSG_CANCEL,
+    MKT_MSG_GRANT,
+    MKT_MSG_GRANTED,
+    MKT_MSG_RELEASE,
+    MKT_MSG_MAP,
+    MKT_MSG_MAPPED,
+    MKT_MSG_ADD,
+    MKT_MSG_ADDED,
+    MKT_MSG_TOUCH,
+    MKT_MSG_TOUCHED,
+    MKT_MSG_LOOKUP,
+    MKT_MSG_FOUND,
+    MKT_MSG_COMMIT,
+    MKT_MSG_COMMITTED,
+    MKT_MSG_CLOSE,
+    MKT_MSG_WITHDRAW,
+    MKT_MSG_WITHDRAWN,
+    MKT_MSG_QUERY,
+    MKT_MSG_ANSWER,
+    MKT_MSG_STOP,
+    MKT_MSG_STOPPED,
+    MKT_MSG_TYPE_END
+};
+
+struct mkt_bytes {
+    const void *data;
+    uint32_t length;
+};
+
+/* What a client found at a path. Resolution order: the stub's object, else the real file, else the place. */
+struct mkt_name {
+    uint8_t object[MKT_ID_BYTES];    /* the stub at the path names it; zeros: no stub */
+    uint64_t parent_dev, parent_ino; /* the folder */
+    struct mkt_bytes leaf;           /* the name in it */
+    struct mkt_bytes path;           /* absolute, as the client sees it; for people */
+    uint64_t file_dev, file_ino;     /* a real file stands at the path; ino 0: none */
+    uint64_t file_size, file_mtime_ns;
+};
+
+enum mkt_intent {
+    MKT_INTENT_READ = 1,
+    MKT_INTENT_READ_WRITE,
+    MKT_INTENT_CREATE,      /* replaces what is there */
+    MKT_INTENT_CREATE_EXCL, /* fails with MKT_EXISTS if a version or writer is there */
+    MKT_INTENT_PROBE        /* answers at once: is there something to open? nothing is pinned */
+};
+
+enum mkt_mode { MKT_MODE_MEMORY = 1, MKT_MODE_FILE, MKT_MODE_BOTH };
+
+struct mkt_msg_hello {
+    uint32_t protocol;
+    uint32_t pid; /* as the client sees itself; for people */
+    struct mkt_bytes program;
+    struct mkt_bytes host;
+    struct mkt_bytes config_path; /* for messages about the text */
+    struct mkt_bytes config;      /* the text of the client's h5market.yaml; empty: none */
+};
+
+struct mkt_msg_welcome {
+    uint8_t daemon[MKT_ID_BYTES]; /* one per life of a daemon */
+    uint32_t protocol;
+    uint32_t default_mode;
+    uint32_t writer_timeout_ms, full_timeout_ms;
+    uint64_t memory_limit_bytes;
+    struct mkt_bytes rules; /* see core/wire/rules.h */
+};
+
+struct mkt_msg_error {
+    uint32_t status; /* enum mkt_status, never MKT_OK */
+    struct mkt_bytes text;
+};
+
+struct mkt_msg_open {
+    uint8_t token[MKT_ID_BYTES]; /* the group's; every rank sends the same */
+    uint32_t rank, size;         /* only rank 0's name, intent, mode, wait, version and keep count */
+    uint32_t intent, mode;
+    uint32_t wait_ms;   /* READ: how long to wait for a first version if nobody writes one */
+    uint32_t writer_timeout_ms; /* READ: how long to wait while a writer has it open */
+    uint64_t version;   /* READ: 0 = newest */
+    uint64_t after_ms;  /* READ: skip versions published before this (daemon's clock, 0: none) */
+    uint32_t keep;      /* CREATE, READ_WRITE: versions kept in the set; 0 = the default (1 a path) */
+    bool has_stub;      /* name.object is the object of a stub that stands there; its descriptor rides along at create */
+    struct mkt_bytes set; /* the rule's pattern that `keep` counts over */
+    struct mkt_name name;
+};
+
+enum mkt_source {
+    MKT_SOURCE_NATIVE = 1, /* the market has nothing to do with it: open the real path */
+    MKT_SOURCE_EMPTY,      /* a new file */
+    MKT_SOURCE_VERSION     /* image and index of the version */
+};
+
+struct mkt_msg_opened {
+    uint64_t file;   /* handle for ADD, LOOKUP, COMMIT, CLOSE; the same on all ranks; 0 for NATIVE and PROBE */
+    uint32_t source; /* enum mkt_source */
+    uint64_t version;
+    uint8_t object[MKT_ID_BYTES];
+    struct mkt_extent image, index;
+    struct mkt_extent scratch; /* writers: a first grant; length 0: none */
+};
+
+struct mkt_msg_grant {
+    uint64_t bytes, align;
+};
+struct mkt_msg_extent { /* GRANTED, FOUND */
+    struct mkt_extent extent;
+};
+struct mkt_msg_release {
+    uint32_t count;
+    const struct mkt_extent *extents; /* may be unaligned in the frame: copy out */
+};
+struct mkt_msg_map {
+    uint32_t arena;
+};
+struct mkt_msg_mapped {
+    uint32_t arena;
+    uint64_t size_bytes;
+};
+
+struct mkt_msg_add {
+    uint64_t file;
+    bool acknowledge;
+    struct mkt_array array; /* token and flags count at COMMIT only */
+    uint32_t count;
+    struct mkt_bytes records; /* count piece records (piece_layout.h), in the order in which the later wins */
+};
+struct mkt_msg_added {
+    uint64_t first_stamp; /* record i got first_stamp + i */
+};
+struct mkt_msg_touch { /* the piece with this stamp was written again in place: is it still the last word on its box? */
+    uint64_t file, identity, stamp;
+};
+struct mkt_msg_touched {
+    bool superseded; /* another rank wrote into its bounding box since: write what you wrote as a new piece */
+};
+struct mkt_msg_lookup { /* unpublished pieces of the group; the reply's extent holds an index of one array, the client's to RELEASE */
+    uint64_t file, identity;
+};
+struct mkt_msg_commit {
+    uint64_t file;
+    uint64_t hash;         /* of (identity, token, extents) of all arrays; the same on all ranks or the close fails */
+    bool unchanged;        /* nothing to publish on this rank */
+    bool more;             /* arrays continue in another COMMIT (no reply to this one) */
+    bool keep_open;        /* publish at a flush: the group goes on */
+    struct mkt_bytes failure; /* not empty: this rank failed; the version is poisoned */
+    struct mkt_extent image;  /* rank 0 */
+    uint32_t count;
+    struct mkt_bytes arrays; /* rank 0: count array records (messages.c packs struct mkt_array) : all that live */
+};
+struct mkt_msg_version { /* COMMITTED */
+    uint64_t version;
+};
+struct mkt_msg_file { /* CLOSE: a reader is done, or a writer goes without publishing */
+    uint64_t file;
+};
+struct mkt_msg_withdraw {
+    struct mkt_name name;
+};
+struct mkt_msg_count { /* WITHDRAWN */
+    uint64_t versions;
+};
+struct mkt_msg_query {
+    uint32_t what;    /* enum mkt_query */
+    uint32_t part;    /* 0 first; the ANSWER says how many there are */
+    struct mkt_name name;
+};
+enum mkt_query { MKT_QUERY_STATUS = 1, MKT_QUERY_LIST, MKT_QUERY_STAT };
+struct mkt_msg_answer {
+    uint32_t part, parts;
+    struct mkt_bytes json;
+};
+struct mkt_msg_stop {
+    bool discard; /* also when versions exist only in memory */
+};
+
+struct mkt_msg {
+    enum mkt_msg_type type;
+    uint64_t request;
+    union {
+        struct mkt_msg_hello hello;
+        struct mkt_msg_welcome welcome;
+        struct mkt_msg_error error;
+        struct mkt_msg_open open;
+        struct mkt_msg_opened opened;
+        struct mkt_msg_grant grant;
+        struct mkt_msg_extent extent;
+        struct mkt_msg_release release;
+        struct mkt_msg_map map;
+        struct mkt_msg_mapped mapped;
+        struct mkt_msg_add add;
+        struct mkt_msg_added added;
+        struct mkt_msg_touch touch;
+        struct mkt_msg_touched touched;
+        struct mkt_msg_lookup lookup;
+        struct mkt_msg_commit commit;
+        struct mkt_msg_version version;
+        struct mkt_msg_file file;
+        struct mkt_msg_withdraw withdraw;
+        struct mkt_msg_count count;
+        struct mkt_msg_query query;
+        struct mkt_msg_answer answer;
+        struct mkt_msg_stop stop;
+    };
+};
+
+/* Bytes of the frame (head included). MKT_INVALID if it would pass MKT_FRAME_MAX_BYTES. */
+enum mkt_status mkt_msg_size(const struct mkt_msg *msg, size_t *bytes_out);
+/* Writes the frame. MKT_INVALID if it doesn't fit in `capacity`. */
+enum mkt_status mkt_msg_encode(const struct mkt_msg *msg, bool has_fd, void *frame_out, size_t capacity, size_t *bytes_out);
+/* Checks a frame head before its payload is read. MKT_PROTOCOL. */
+enum mkt_status mkt_frame_check(const struct mkt_frame_wire *head);
+/* Decodes the payload (head->bytes bytes). MKT_PROTOCOL on anything that isn't exactly a message of that type. */
+enum mkt_status mkt_msg_decode(const struct mkt_frame_wire *head, const void *payload, struct mkt_msg *msg_out);
+
+/* Array records of COMMIT: packs into / reads from a byte list. `offset` advances. */
+size_t mkt_array_record_bytes(const struct mkt_array *array);
+void mkt_array_record_encode(const struct mkt_array *array, void *out);
+enum mkt_status mkt_array_record_decode(struct mkt_bytes records, uint32_t *offset, struct mkt_array *array_out);
+
+#endif

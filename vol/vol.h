@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Shared inside vol/ only: the connector's own objects and the seams between its files.
+ * Every object that HDF5 holds for us is a struct mkt_vol_object around an object of the native connector. Raw data of
+ * datasets in market files is all that leaves native's way (dataset.c, transfer.c); the rest is passed through.
+ * Threads: HDF5's global lock is held in every callback; nothing here is called otherwise.
+ */
+#ifndef MKT_VOL_VOL_H
+#define MKT_VOL_VOL_H
+
+#include <hdf5.h>
+
+#include "core/client/client.h"
+#include "core/geometry/index.h"
+#include "vol/compat.h" /* neutralises H5check_version in macros; differences between HDF5 1.14 and 2.x */
+
+#define MKT_VOL_NAME "market"
+#define MKT_VOL_VALUE 12870 /* H5VL_class_value_t, unregistered range is 256.. */
+
+struct mkt_vol_arrays; /* arrays.c */
+
+/* One logical file of the market open in this process; every H5Fopen of it shares this. Reference counted:
+ * each wrapped object in it holds one. The last native close publishes (file.c). */
+struct mkt_vol_file {
+    unsigned references;
+    char *path;           /* what the application opened */
+    bool in_market;       /* false: passed through to native, nothing below counts */
+    bool writable;
+    struct mkt_client *client;
+    uint64_t handle;      /* mkt_opened.file */
+    uint32_t rank, size;  /* the group */
+    uint64_t version;     /* read, or the base of a READ_WRITE */
+    struct mkt_vol_arrays *arrays;
+    char *failure;        /* set once by mkt_vol_file_poison: the close reports it */
+    struct mkt_vol_image *image; /* image.c: the core VFD's buffer */
+    /* file.c adds what it needs */
+    struct mkt_vol_file_state *state;
+};
+
+/* The first failure that makes the version unusable (no space, lost daemon, ...). A wrong argument doesn't. */
+void mkt_vol_file_poison(struct mkt_vol_file *file, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+struct mkt_vol_array; /* arrays.c: the redirected raw data of one dataset, lives as long as its file */
+
+struct mkt_vol_object {
+    void *under;             /* the native connector's object */
+    hid_t under_vol_id;      /* a reference to the native connector's id */
+    H5I_type_t type;
+    struct mkt_vol_file *file; /* referenced; NULL for objects without a file (a transient named type ...) */
+    struct mkt_vol_dataset *dataset; /* type H5I_DATASET in a market file: dataset.c's, else NULL */
+};
+
+/* Wraps a native object; on failure returns NULL and leaves `under` alone. Takes references on vol id and file. */
+struct mkt_vol_object *mkt_vol_object_wrap(void *under, hid_t under_vol_id, H5I_type_t type, struct mkt_vol_file *file);
+/* Drops the wrapper and its references, not `under`. The last reference to a file's struct ends it. */
+void mkt_vol_object_free(struct mkt_vol_object *object);
+
+/* ---- dataset.c: the dataset callbacks of the class ---- */
+void *mkt_vol_dataset_create(void *object, const H5VL_loc_params_t *loc, const char *name, hid_t lcpl, hid_t type, hid_t space, hid_t dcpl,
+                             hid_t dapl, hid_t dxpl, void **request);
+void *mkt_vol_dataset_open(void *object, const H5VL_loc_params_t *loc, const char *name, hid_t dapl, hid_t dxpl, void **request);
+herr_t mkt_vol_dataset_read(size_t count, void *dataset[], hid_t mem_type[], hid_t mem_space[], hid_t file_space[], hid_t dxpl, void *buffer[],
+                            void **request);
+herr_t mkt_vol_dataset_write(size_t count, void *dataset[], hid_t mem_type[], hid_t mem_space[], hid_t file_space[], hid_t dxpl,
+                             const void *buffer[], void **request);
+herr_t mkt_vol_dataset_get(void *dataset, H5VL_dataset_get_args_t *args, hid_t dxpl, void **request);
+herr_t mkt_vol_dataset_specific(void *dataset, H5VL_dataset_specific_args_t *args, hid_t dxpl, void **request);
+herr_t mkt_vol_dataset_optional(void *dataset, H5VL_optional_args_t *args, hid_t dxpl, void **request);
+herr_t mkt_vol_dataset_close(void *dataset, hid_t dxpl, void **request);
+/* object_open and wrap_object give birth to datasets as well: attaches the array to a wrapped dataset of a market file. */
+herr_t mkt_vol_dataset_attach(struct mkt_vol_object *dataset);
+
+/* ---- arrays.c: what of the file is redirected ---- */
+struct mkt_vol_arrays *mkt_vol_arrays_create(struct mkt_vol_file *file, const void *index, uint64_t index_bytes); /* index NULL: a new file */
+void mkt_vol_arrays_destroy(struct mkt_vol_arrays *arrays);
+/* True once anything was written, created, extended or deleted. */
+bool mkt_vol_arrays_changed(const struct mkt_vol_arrays *arrays);
+/* Something was unlinked: before the next commit the arrays are checked against the datasets that are left. */
+void mkt_vol_arrays_note_unlink(struct mkt_vol_arrays *arrays);
+/* For the commit: the arrays that live (malloc'ed, the caller's) and the group's hash. `root` is the native file object, still open. */
+enum mkt_status mkt_vol_arrays_list(struct mkt_vol_arrays *arrays, struct mkt_array **list_out, uint32_t *count_out, uint64_t *hash_out);
+/* H5Ocopy of `source` made native object(s): raw data follows (called by the object callbacks after native's copy). */
+herr_t mkt_vol_arrays_copied(struct mkt_vol_object *source_location, const char *source_name, struct mkt_vol_object *target_location,
+                             const char *target_name, hid_t lcpl);
+
+/* ---- error.c: HDF5's error stack ---- */
+/* Pushes one entry of class "H5Market" with our text; returns -1 so that a caller can `return mkt_vol_fail(...)`. */
+herr_t mkt_vol_fail(hid_t major, hid_t minor, const char *format, ...) __attribute__((format(printf, 3, 4)));
+herr_t mkt_vol_fail_status(const struct mkt_error *error);
+
+#endif
