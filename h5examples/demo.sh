@@ -18,7 +18,7 @@ END
 }
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-programs=$here/../build/h5examples
+programs=${MKT_BUILD_DIR:-$here/../build}/h5examples
 native_only=no steps=8 dims="128 128 160" particles=50000 sleep_ms=0
 limit=120 # seconds for one program
 
@@ -37,7 +37,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 
-python=${H5MARKET_PYTHON:-python3}
+python=${MKT_PYTHON:-python3}
 work=
 shm=
 pids=()
@@ -65,9 +65,9 @@ cleanup() {
 }
 
 find_mpirun() {
-    mpirun=(mpirun)
-    command -v mpirun >/dev/null || fail "no mpirun in PATH"
-    if mpirun --version 2>&1 | grep -q 'Open MPI\|OpenRTE\|PRRTE'; then
+    mpirun=("$(cat "$programs/mpiexec" 2>/dev/null || echo mpirun)") # the one that fits the programs
+    command -v "${mpirun[0]}" >/dev/null || fail "no ${mpirun[0]}"
+    if "${mpirun[0]}" --version 2>&1 | grep -q 'Open MPI\|OpenRTE\|PRRTE'; then
         # There may be fewer cores than ranks: let an idle rank give its core away.
         mpirun+=(--oversubscribe --bind-to none --mca mpi_yield_when_idle 1)
         [ "$(id -u)" = 0 ] && mpirun+=(--allow-run-as-root)
@@ -187,7 +187,7 @@ market_cases() {
     command -v h5market >/dev/null || fail 'no h5market in PATH: run eval "$(./bootstrap env)" first'
     "$python" -c 'import h5py; assert h5py.version.hdf5_version_tuple >= (1, 14, 0)' 2>/dev/null ||
         fail "$python has an h5py with an HDF5 older than 1.14, which loads no connector:" \
-            "set H5MARKET_PYTHON to one with a newer h5py (pip install h5py)"
+            "set MKT_PYTHON to one with a newer h5py (pip install h5py)"
     mkdir -m 700 "$work/market" || exit 1
     export H5MARKET_DIR=$work/market H5MARKET_CONFIG=$work/h5market.yaml
     cat >"$H5MARKET_CONFIG" <<END
