@@ -7,6 +7,9 @@
  * A request carries a number chosen by the client; its reply carries the same. One-way messages have
  * no reply. A failed request is answered by MKT_MSG_ERROR.
  *
+ * The frame head, ERROR and the first field of HELLO and WELCOME (the protocol version) are the same in every
+ * version. Of a HELLO or WELCOME of another version only `protocol` is decoded; the other fields are empty.
+ *
  *   HELLO -> WELCOME        once, first          ADD -> ADDED           (or one-way, without `acknowledge`)
  *   OPEN -> OPENED          may wait             TOUCH -> TOUCHED
  *   CANCEL                  one-way              LOOKUP -> FOUND

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/wire/rules.h"
+#include "core/wire/codec.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* A rule takes no less than this. */
+#define RULE_MIN_BYTES 32
+
+static void walk_rule(struct mkt_codec *codec, struct mkt_rule *rule, struct mkt_bytes *pattern)
+{
+    mkt_codec_bytes(codec, pattern);
+    mkt_codec_range(codec, &rule->mode, 0, MKT_MODE_BOTH);
+    mkt_codec_u32(codec, &rule->keep);
+    mkt_codec_u32(codec, &rule->wait_ms);
+    mkt_codec_u32(codec, &rule->writer_timeout_ms);
+    mkt_codec_range(codec, &rule->publish, 0, MKT_PUBLISH_FLUSH);
+    mkt_codec_u32(codec, &rule->publish_close);
+}
+
+static void walk_rules(struct mkt_codec *codec, const struct mkt_rule *rules, uint32_t count)
+{
+    mkt_codec_u32(codec, &count);
+    for (uint32_t i = 0; i < count && !codec->failed; i++) {
+        struct mkt_rule rule = rules[i];
+        struct mkt_bytes pattern = {rule.pattern, (uint32_t)strlen(rule.pattern)};
+        walk_rule(codec, &rule, &pattern);
+    }
+}
+
+enum mkt_status mkt_rules_encode(const struct mkt_rule *rules, uint32_t count, void **bytes_out,
+                                 uint32_t *length_out)
+{
+    struct mkt_codec codec = {.mode = MKT_CODEC_MEASURE};
+    walk_rules(&codec, rules, count);
+    if (codec.failed || codec.at > MKT_FRAME_MAX_BYTES / 2)
+        return MKT_INVALID;
+    void *bytes = malloc(codec.at);
+    if (bytes == NULL)
+        return MKT_NO_MEMORY;
+    codec = (struct mkt_codec){.mode = MKT_CODEC_WRITE, .out = bytes, .end = codec.at};
+    walk_rules(&codec, rules, count);
+    *bytes_out = bytes;
+    *length_out = (uint32_t)codec.at;
+    return MKT_OK;
+}
+
+/* Rules first, then their patterns. */
+static enum mkt_status read_rules(struct mkt_codec *codec, struct mkt_rule *rules, uint32_t count)
+{
+    char *text = (char *)(rules + count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct mkt_bytes pattern = {NULL, 0};
+        walk_rule(codec, &rules[i], &pattern);
+        if (codec->failed || (pattern.length > 0 && memchr(pattern.data, 0, pattern.length)))
+            return MKT_PROTOCOL;
+        rules[i].pattern = text;
+        if (pattern.length > 0)
+            memcpy(text, pattern.data, pattern.length);
+        text[pattern.length] = '\0';
+        text += pattern.length + 1;
+    }
+    return codec->at == codec->end ? MKT_OK : MKT_PROTOCOL;
+}
+
+enum mkt_status mkt_rules_decode(struct mkt_bytes bytes, struct mkt_rule **rules_out,
+                                 uint32_t *count_out)
+{
+    uint32_t count = 0;
+    struct mkt_codec codec = {.mode = MKT_CODEC_READ, .in = bytes.data, .end = bytes.length};
+    if (bytes.length > 0) /* empty bytes: no rules */
+        mkt_codec_u32(&codec, &count);
+    if (codec.failed || count > bytes.length / RULE_MIN_BYTES)
+        return MKT_PROTOCOL;
+    /* Every pattern is shorter than its record. */
+    struct mkt_rule *rules = calloc(1, count * sizeof(*rules) + bytes.length + 1);
+    if (rules == NULL)
+        return MKT_NO_MEMORY;
+    enum mkt_status status = read_rules(&codec, rules, count);
+    if (status != MKT_OK) {
+        free(rules);
+        return status;
+    }
+    *rules_out = rules;
+    *count_out = count;
+    return MKT_OK;
+}
+
+/*
+ * Stars match as little as they can and grow when what follows fails. Only the last star of each kind
+ * has to be remembered: a later `**` can take whatever an earlier star could have taken, and a `*` can't leave
+ * its component; so the time is at most pattern x text for each kind.
+ */
+static bool pattern_matches(const char *pattern, const char *text)
+{
+    const char *star = NULL, *star_text = NULL;
+    const char *deep = NULL, *deep_text = NULL;
+    for (;;) {
+        if (pattern[0] == '*' && pattern[1] == '*') {
+            while (*pattern == '*')
+                pattern++;
+            deep = pattern;
+            deep_text = text;
+            star = NULL;
+        } else if (*pattern == '*') {
+            star = ++pattern;
+            star_text = text;
+        } else if (*text != '\0' && (*pattern == *text || (*pattern == '?' && *text != '/'))) {
+            pattern++;
+            text++;
+        } else if (*text == '\0' && *pattern == '\0') {
+            return true;
+        } else if (star != NULL && *star_text != '\0' && *star_text != '/') {
+            text = ++star_text;
+            pattern = star;
+        } else if (deep != NULL && *deep_text != '\0') {
+            text = ++deep_text;
+            pattern = deep;
+            star = NULL;
+        } else {
+            return false;
+        }
+    }
+}
+
+const struct mkt_rule *mkt_rules_match(const struct mkt_rule *rules, uint32_t count,
+                                       const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *leaf = slash != NULL ? slash + 1 : path;
+    for (uint32_t i = 0; i < count; i++) {
+        bool whole = strchr(rules[i].pattern, '/') != NULL;
+        if (pattern_matches(rules[i].pattern, whole ? path : leaf))
+            return &rules[i];
+    }
+    return NULL;
+}
