@@ -102,6 +102,10 @@ void mkt_market_each_version(const struct mkt_market *market, const uint8_t obje
 /* The object that a name stands for now; false: none. */
 bool mkt_market_resolve(const struct mkt_market *market, const struct mkt_name *name, uint8_t object_out[MKT_ID_BYTES]);
 
+/* Calls fn for each free range of each arena, arena by arena in address order: what the owner of the pages may give back. */
+typedef void (*mkt_market_free_fn)(void *context, const struct mkt_extent *extent);
+void mkt_market_each_free(const struct mkt_market *market, mkt_market_free_fn fn, void *context);
+
 /* Checks every invariant (each byte owned once, counts right, no dead reference). MKT_OK or MKT_CORRUPT with text. For tests. */
 enum mkt_status mkt_market_audit(const struct mkt_market *market, struct mkt_error *error_out);
 
