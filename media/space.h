@@ -19,7 +19,8 @@ void mkt_space_destroy(struct mkt_space *space);
 /* length > 0; align a power of two >= the granule. MKT_NO_SPACE (no range is large enough), MKT_NO_MEMORY. */
 enum mkt_status mkt_space_alloc(struct mkt_space *space, uint64_t length, uint64_t align, uint64_t *offset_out);
 
-/* MKT_INVALID if a part of the range is free already or outside. */
+/* Both ends are rounded up, so that freeing an allocation part by part frees each granule once, with the part that
+ * holds its first byte. MKT_INVALID if a part of the range is free already or outside; MKT_NO_MEMORY (nothing is freed). */
 enum mkt_status mkt_space_free(struct mkt_space *space, uint64_t offset, uint64_t length);
 
 uint64_t mkt_space_free_bytes(const struct mkt_space *space);
