@@ -21,30 +21,24 @@ export H5MARKET_DIR=$top/market
 mkdir -m 0700 "$H5MARKET_DIR" "$top/work"
 cd "$top/work" || exit 1
 
-# Sockets that somebody still listens on in our market.
-listening() {
-    grep -qF -- "$H5MARKET_DIR/" /proc/net/unix
+# Processes that hold a file of this market: its daemon has its log and its lock open.
+holders() {
+    find /proc/[0-9]*/fd -maxdepth 1 -lname "$H5MARKET_DIR/*" 2>/dev/null | cut -d/ -f3 | sort -u
 }
 
-# Processes of this market, found by the files they hold in it.
-daemon_pids() {
-    local fd
-    for fd in /proc/[0-9]*/fd/*; do
-        [[ $(readlink "$fd" 2>/dev/null) == "$H5MARKET_DIR"/* ]] && echo "$fd" | cut -d/ -f3
-    done | sort -u
-    cat "$H5MARKET_DIR"/*.pid 2>/dev/null
+daemon_runs() {
+    grep -qF -- "$H5MARKET_DIR/" /proc/net/unix || [[ -n $(holders) ]]
 }
 
 stop_daemon() {
-    local tries=50
-    listening || return 0
+    local tries=50 pids
+    daemon_runs || return 0
     command -v h5market >/dev/null && timeout 10 h5market stop >/dev/null 2>&1
-    while listening && ((tries-- > 0)); do
+    while daemon_runs && ((tries-- > 0)); do
         sleep 0.1
     done
-    listening || return 0
-    local pids
-    mapfile -t pids < <(daemon_pids | sort -u)
+    daemon_runs || return 0
+    mapfile -t pids < <(holders)
     echo "run_in_market.sh: a daemon was left and did not stop; killing ${pids[*]-nobody found}" >&2
     ((${#pids[@]})) && kill -KILL "${pids[@]}" 2>/dev/null
     return 1
