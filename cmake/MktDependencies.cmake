@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # The libraries of the daemon and the tests, as imported targets:
-#   PkgConfig::UV, PkgConfig::JANSSON, PkgConfig::CYAML, PkgConfig::XXHASH, PkgConfig::CMOCKA,
+#   PkgConfig::UV, PkgConfig::JANSSON, PkgConfig::YAML, PkgConfig::XXHASH, PkgConfig::CMOCKA,
 #   mkt_uthash (headers), Threads::Threads.
 # The plugin uses none of them.
 
@@ -11,7 +11,7 @@ find_package(Threads REQUIRED)
 
 pkg_check_modules(UV REQUIRED IMPORTED_TARGET libuv>=1.44)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
-pkg_check_modules(CYAML REQUIRED IMPORTED_TARGET libcyaml)
+pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 if(BUILD_TESTING)
     pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka>=1.1.5)

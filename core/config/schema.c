@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/config/schema.h"
+
+#include <stddef.h>
+
+#define KIB           (UINT64_C(1) << 10)
+#define MIB           (UINT64_C(1) << 20)
+#define GIB           (UINT64_C(1) << 30)
+#define TIB           (UINT64_C(1) << 40)
+#define SECOND        UINT64_C(1000)
+#define DAY           (UINT64_C(86400) * SECOND)
+#define LONGEST       (UINT64_C(30) * DAY)
+#define CONFIG(field) offsetof(struct mkt_config, field)
+#define RULE(field)   offsetof(struct mkt_rule, field)
+
+static const struct mkt_schema_field resource_fields[] = {
+    {.key = "memory",
+     .kind = MKT_VALUE_SIZE_OR_PERCENT,
+     .offset = CONFIG(memory_bytes),
+     .minimum = 16 * MIB,
+     .maximum = 1024 * TIB,
+     .standard = "50%",
+     .help = "What all files in memory may use together. A percentage counts from the node's "
+             "memory or from the tightest "
+             "memory limit (cgroup) above the daemon, whichever is less; a size never goes beyond "
+             "these."},
+    {.key = "arena",
+     .kind = MKT_VALUE_SIZE,
+     .offset = CONFIG(arena_bytes),
+     .minimum = 16 * MIB,
+     .maximum = 16 * TIB,
+     .standard_text = "`memory`, at most `64GiB`",
+     .help = "Size of one shared-memory arena. Arenas are sparse: only what is used costs memory. "
+             "One piece of data can't "
+             "be larger than an arena."},
+    {.key = "scratch",
+     .kind = MKT_VALUE_SIZE,
+     .offset = CONFIG(scratch_bytes),
+     .maximum = 1 * GIB,
+     .standard = "256KiB",
+     .help = "What each writing process gets at its open, before it asks; `0` for nothing."},
+    {.key = "full_timeout",
+     .kind = MKT_VALUE_DURATION,
+     .offset = CONFIG(full_timeout_ms),
+     .maximum = LONGEST,
+     .standard = "60s",
+     .help = "How long a writer waits for memory to come free before its write fails."},
+    {.key = "writer_timeout",
+     .kind = MKT_VALUE_DURATION,
+     .offset = CONFIG(writer_timeout_ms),
+     .maximum = LONGEST,
+     .standard = "30s",
+     .help = "How long an open for reading waits while a writer has the file open and no version "
+             "is published yet. The "
+             "client's own file counts before the daemon's."},
+    {.key = "join_timeout",
+     .kind = MKT_VALUE_DURATION,
+     .offset = CONFIG(join_timeout_ms),
+     .minimum = SECOND,
+     .maximum = LONGEST,
+     .standard = "60s",
+     .help = "How long the processes of one collective open wait for each other."},
+    {.key = "commit_timeout",
+     .kind = MKT_VALUE_DURATION,
+     .offset = CONFIG(commit_timeout_ms),
+     .minimum = SECOND,
+     .maximum = LONGEST,
+     .standard = "10m",
+     .help = "How long the processes that close one file together wait for each other, counted "
+             "from the last sign of life "
+             "of any of them."},
+    {.key = "idle_exit",
+     .kind = MKT_VALUE_DURATION_OR_NEVER,
+     .offset = CONFIG(idle_exit_ms),
+     .minimum = SECOND,
+     .maximum = LONGEST,
+     .standard = "10m",
+     .help = "After this time without a file in memory and without a connection the daemon ends; "
+             "`never` to stay."},
+    {.key = "idle_trim",
+     .kind = MKT_VALUE_DURATION,
+     .offset = CONFIG(idle_trim_ms),
+     .minimum = SECOND / 10,
+     .maximum = DAY,
+     .standard = "3s",
+     .help = "Memory that is free is kept ready for the next file. When no writer came for this "
+             "time, or for three times "
+             "the usual interval between files if that is longer (at most two minutes), it goes "
+             "back to the system."},
+    {.key = "max_objects",
+     .kind = MKT_VALUE_COUNT,
+     .offset = CONFIG(max_objects),
+     .minimum = 1,
+     .maximum = 10000000,
+     .standard = "100000",
+     .help = "Files in the market at one time."},
+    {.key = "max_writers",
+     .kind = MKT_VALUE_COUNT,
+     .offset = CONFIG(max_writers),
+     .minimum = 1,
+     .maximum = 1000000,
+     .standard = "16384",
+     .help = "Groups of processes that have a file open together, at one time."},
+    {.key = "max_waiting",
+     .kind = MKT_VALUE_COUNT,
+     .offset = CONFIG(max_waiting),
+     .minimum = 1,
+     .maximum = 1000000,
+     .standard = "65536",
+     .help = "Calls that wait (for a file, a writer or memory) at one time."},
+    {.key = "max_pieces",
+     .kind = MKT_VALUE_COUNT,
+     .offset = CONFIG(max_pieces),
+     .minimum = 1,
+     .maximum = 1000000000,
+     .standard = "10000000",
+     .help = "Separately written pieces in one version of a file."},
+    {.key = "max_connections",
+     .kind = MKT_VALUE_COUNT,
+     .offset = CONFIG(max_connections),
+     .minimum = 2,
+     .maximum = 1000000,
+     .standard = "8192",
+     .help = "Processes connected at one time; fewer if the limit of open descriptors is lower."},
+    {.key = "log",
+     .kind = MKT_VALUE_LEVEL,
+     .offset = CONFIG(log_level),
+     .standard = "info",
+     .help = "What goes to the daemon's log, `h5marketd.log` in the market's folder."},
+};
+
+static const struct mkt_schema_field rule_fields[] = {
+    {.key = "match",
+     .kind = MKT_VALUE_PATTERN,
+     .offset = RULE(pattern),
+     .minimum = 1,
+     .maximum = 4096,
+     .required = true,
+     .help = "The files that the rule is for. Without a slash it matches a file's name, with one "
+             "its absolute path. `*` "
+             "and `?` don't match a slash, `**` does."},
+    {.key = "mode",
+     .kind = MKT_VALUE_MODE,
+     .offset = RULE(mode),
+     .standard_text = "`memory`",
+     .help = "`memory`: the file exists in memory only. `file`: it is an ordinary file, the market "
+             "leaves it alone."},
+    {.key = "keep",
+     .kind = MKT_VALUE_COUNT,
+     .offset = RULE(keep),
+     .minimum = 1,
+     .maximum = 1000000,
+     .standard_text = "the newest version of each file",
+     .help = "How many versions to keep, counted over all files that the rule matches: with `plt*` "
+             "and `3` the three "
+             "newest of a time series."},
+    {.key = "wait",
+     .kind = MKT_VALUE_DURATION,
+     .offset = RULE(wait_ms),
+     .maximum = LONGEST,
+     .standard_text = "`0`",
+     .help = "How long an open for reading waits for a file that nobody has written yet. The "
+             "reader's own setting "
+             "(`market wait=60`) counts before the rule."},
+    {.key = "writer_timeout",
+     .kind = MKT_VALUE_DURATION,
+     .offset = RULE(writer_timeout_ms),
+     .minimum = 1,
+     .maximum = LONGEST,
+     .standard_text = "the resource of that name",
+     .help = "How long an open for reading waits while a writer has the file open."},
+    {.key = "publish",
+     .kind = MKT_VALUE_PUBLISH,
+     .offset = RULE(publish),
+     .minimum = 1,
+     .maximum = 1000000,
+     .standard_text = "`close`",
+     .help = "When readers get to see what was written. `close`: when the writer closes the file. "
+             "`flush`: also at each "
+             "flush. `close N`: from its Nth close on, for programs that create a file, close it "
+             "and reopen it to write."},
+};
+
+const struct mkt_schema_table mkt_schema_resources = {
+    .what = "the configuration",
+    .fields = resource_fields,
+    .fields_count = sizeof(resource_fields) / sizeof(resource_fields[0]),
+};
+const struct mkt_schema_table mkt_schema_rule = {
+    .what = "a rule of 'files'",
+    .fields = rule_fields,
+    .fields_count = sizeof(rule_fields) / sizeof(rule_fields[0]),
+};

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The one table of all keys: what parses them, checks them and documents them. Pure; any thread.
+ */
+#ifndef MKT_CONFIG_SCHEMA_H
+#define MKT_CONFIG_SCHEMA_H
+
+#include "core/config/config.h"
+
+enum mkt_value_kind {
+    MKT_VALUE_DURATION,          /* uint32_t milliseconds */
+    MKT_VALUE_DURATION_OR_NEVER, /* the same, MKT_CONFIG_NEVER for "never" */
+    MKT_VALUE_SIZE,              /* uint64_t bytes */
+    MKT_VALUE_SIZE_OR_PERCENT, /* uint64_t bytes, followed by uint32_t percent; one of both is 0 */
+    MKT_VALUE_COUNT,           /* uint32_t */
+    MKT_VALUE_LEVEL,           /* uint32_t: enum mkt_log_level */
+    MKT_VALUE_MODE,            /* uint32_t: enum mkt_mode */
+    MKT_VALUE_PUBLISH,         /* uint32_t: enum mkt_publish, followed by uint32_t closes */
+    MKT_VALUE_PATTERN          /* const char *, malloc'ed */
+};
+
+struct mkt_schema_field {
+    const char *key;
+    enum mkt_value_kind kind;
+    size_t offset;
+    uint64_t minimum, maximum; /* in the unit of the kind */
+    bool required;
+    const char *standard; /* the default, as one would write it; NULL: none, the structure's zero */
+    const char *standard_text; /* what the reference says instead; may be NULL */
+    const char *help;
+};
+
+struct mkt_schema_table {
+    const char *what; /* of a message: "a rule of files" */
+    const struct mkt_schema_field *fields;
+    size_t fields_count;
+};
+
+extern const struct mkt_schema_table mkt_schema_resources; /* into struct mkt_config */
+extern const struct mkt_schema_table mkt_schema_rule;      /* into struct mkt_rule */
+#define MKT_SCHEMA_RULES_KEY "files"
+
+/* Parses a value into the structure at `base`. MKT_INVALID with a text without file and line;
+ * MKT_NO_MEMORY. */
+enum mkt_status mkt_schema_set(const struct mkt_schema_field *field, const char *value, void *base,
+                               struct mkt_error *error);
+
+/* The kind's notation, for messages and the reference: "a duration such as 60, 60s or 5m". */
+const char *mkt_schema_notation(enum mkt_value_kind kind);
+
+#endif

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/config/schema.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct unit {
+    const char *name;
+    uint64_t factor;
+};
+
+static const struct unit duration_units[] = {{"", 1000},      {"ms", 1},      {"s", 1000},
+                                             {"m", 60000},    {"min", 60000}, {"h", 3600000},
+                                             {"d", 86400000}, {NULL, 0}};
+static const struct unit size_units[] = {{"", 1},
+                                         {"B", 1},
+                                         {"K", UINT64_C(1) << 10},
+                                         {"KiB", UINT64_C(1) << 10},
+                                         {"KB", 1000},
+                                         {"M", UINT64_C(1) << 20},
+                                         {"MiB", UINT64_C(1) << 20},
+                                         {"MB", 1000000},
+                                         {"G", UINT64_C(1) << 30},
+                                         {"GiB", UINT64_C(1) << 30},
+                                         {"GB", 1000000000},
+                                         {"T", UINT64_C(1) << 40},
+                                         {"TiB", UINT64_C(1) << 40},
+                                         {"TB", UINT64_C(1000000000000)},
+                                         {NULL, 0}};
+static const struct unit count_units[] = {{"", 1}, {NULL, 0}};
+
+const char *mkt_schema_notation(enum mkt_value_kind kind)
+{
+    switch (kind) {
+    case MKT_VALUE_DURATION:
+        return "a duration such as 60, 60s, 5m or 250ms";
+    case MKT_VALUE_DURATION_OR_NEVER:
+        return "a duration such as 60, 60s or 5m, or never";
+    case MKT_VALUE_SIZE:
+        return "a size such as 512MiB or 4GiB";
+    case MKT_VALUE_SIZE_OR_PERCENT:
+        return "a size such as 4GiB, or a percentage such as 50%";
+    case MKT_VALUE_COUNT:
+        return "a whole number";
+    case MKT_VALUE_LEVEL:
+        return "error, warning, info or debug";
+    case MKT_VALUE_MODE:
+        return "memory or file";
+    case MKT_VALUE_PUBLISH:
+        return "close, flush, or close and a number such as close 2";
+    case MKT_VALUE_PATTERN:
+        return "a pattern of 1 to 4096 characters";
+    }
+    return "";
+}
+
+/* A whole number with a unit. False for anything else, and beyond 64 bits. */
+static bool parse_quantity(const char *value, const struct unit *units, uint64_t *quantity_out)
+{
+    uint64_t number = 0;
+    const char *at = value;
+
+    for (; *at >= '0' && *at <= '9'; at++)
+        if (__builtin_mul_overflow(number, 10, &number) ||
+            __builtin_add_overflow(number, (uint64_t)(*at - '0'), &number))
+            return false;
+    if (at == value)
+        return false;
+    while (*at == ' ')
+        at++;
+    for (; units->name; units++)
+        if (strcmp(at, units->name) == 0)
+            return !__builtin_mul_overflow(number, units->factor, quantity_out);
+    return false;
+}
+
+const char *mkt_config_show_duration(uint32_t ms, char *text, size_t capacity)
+{
+    if (ms == MKT_CONFIG_NEVER)
+        snprintf(text, capacity, "never");
+    else if (ms % 1000 != 0)
+        snprintf(text, capacity, "%" PRIu32 " ms", ms);
+    else if (ms % 60000 != 0 || ms == 0)
+        snprintf(text, capacity, "%" PRIu32 " s", ms / 1000);
+    else
+        snprintf(text, capacity, "%" PRIu32 " min", ms / 60000);
+    return text;
+}
+
+const char *mkt_config_show_size(uint64_t bytes, char *text, size_t capacity)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double shown = (double)bytes;
+    size_t unit = 0;
+
+    while (shown >= 1024 && unit < sizeof(units) / sizeof(units[0]) - 1) {
+        shown /= 1024;
+        unit++;
+    }
+    snprintf(text, capacity, shown == (double)(uint64_t)shown ? "%.0f %s" : "%.1f %s", shown,
+             units[unit]);
+    return text;
+}
+
+static void show_bound(enum mkt_value_kind kind, uint64_t bound, char *text, size_t capacity)
+{
+    if (kind == MKT_VALUE_DURATION || kind == MKT_VALUE_DURATION_OR_NEVER)
+        mkt_config_show_duration((uint32_t)bound, text, capacity);
+    else if (kind == MKT_VALUE_SIZE || kind == MKT_VALUE_SIZE_OR_PERCENT)
+        mkt_config_show_size(bound, text, capacity);
+    else
+        snprintf(text, capacity, "%" PRIu64, bound);
+}
+
+static enum mkt_status bad_value(const struct mkt_schema_field *field, const char *value,
+                                 struct mkt_error *error)
+{
+    return mkt_error_set(error, MKT_INVALID, "'%.80s' isn't a value of '%s': it takes %s", value,
+                         field->key, mkt_schema_notation(field->kind));
+}
+
+static enum mkt_status check_range(const struct mkt_schema_field *field, const char *value,
+                                   uint64_t quantity, struct mkt_error *error)
+{
+    char low[32], high[32];
+
+    if (quantity >= field->minimum && quantity <= field->maximum)
+        return MKT_OK;
+    show_bound(field->kind, field->minimum, low, sizeof(low));
+    show_bound(field->kind, field->maximum, high, sizeof(high));
+    return mkt_error_set(error, MKT_INVALID, "'%.80s' is out of range for '%s': it takes %s to %s",
+                         value, field->key, low, high);
+}
+
+static enum mkt_status set_quantity(const struct mkt_schema_field *field, const char *value,
+                                    const struct unit *units, uint64_t *quantity_out,
+                                    struct mkt_error *error)
+{
+    if (!parse_quantity(value, units, quantity_out))
+        return bad_value(field, value, error);
+    return check_range(field, value, *quantity_out, error);
+}
+
+static enum mkt_status set_number32(const struct mkt_schema_field *field, const char *value,
+                                    const struct unit *units, uint32_t *number_out,
+                                    struct mkt_error *error)
+{
+    uint64_t quantity = 0;
+    enum mkt_status status = set_quantity(field, value, units, &quantity, error);
+
+    if (status == MKT_OK)
+        *number_out = (uint32_t)quantity;
+    return status;
+}
+
+static enum mkt_status set_size_or_percent(const struct mkt_schema_field *field, const char *value,
+                                           void *at, struct mkt_error *error)
+{
+    static const struct unit percent[] = {{"%", 1}, {NULL, 0}};
+    uint64_t quantity;
+    struct pair {
+        uint64_t bytes;
+        uint32_t percent;
+    } *pair = at;
+
+    if (parse_quantity(value, percent, &quantity)) {
+        if (quantity < 1 || quantity > 100)
+            return mkt_error_set(error, MKT_INVALID,
+                                 "'%.80s' is out of range for '%s': it takes 1%% to 100%%", value,
+                                 field->key);
+        *pair = (struct pair){.percent = (uint32_t)quantity};
+        return MKT_OK;
+    }
+    enum mkt_status status = set_quantity(field, value, size_units, &quantity, error);
+    if (status == MKT_OK)
+        *pair = (struct pair){.bytes = quantity};
+    return status;
+}
+
+static enum mkt_status set_mode(const struct mkt_schema_field *field, const char *value,
+                                uint32_t *mode_out, struct mkt_error *error)
+{
+    if (strcmp(value, "memory") == 0)
+        *mode_out = MKT_MODE_MEMORY;
+    else if (strcmp(value, "file") == 0)
+        *mode_out = MKT_MODE_FILE;
+    else if (strcmp(value, "both") == 0)
+        return mkt_error_set(error, MKT_INVALID,
+                             "mode 'both' is not available yet: use memory or file");
+    else
+        return bad_value(field, value, error);
+    return MKT_OK;
+}
+
+static enum mkt_status set_publish(const struct mkt_schema_field *field, const char *value,
+                                   uint32_t *publish_out, struct mkt_error *error)
+{
+    struct pair {
+        uint32_t publish, closes;
+    } *pair = (struct pair *)publish_out;
+    uint64_t closes = 0;
+
+    if (strcmp(value, "flush") == 0)
+        *pair = (struct pair){.publish = MKT_PUBLISH_FLUSH};
+    else if (strcmp(value, "close") == 0)
+        *pair = (struct pair){.publish = MKT_PUBLISH_CLOSE};
+    else if (strncmp(value, "close ", 6) == 0 && parse_quantity(value + 6, count_units, &closes)) {
+        enum mkt_status status = check_range(field, value, closes, error);
+        if (status != MKT_OK)
+            return status;
+        *pair = (struct pair){.publish = MKT_PUBLISH_CLOSE, .closes = (uint32_t)closes};
+    } else
+        return bad_value(field, value, error);
+    return MKT_OK;
+}
+
+static enum mkt_status set_pattern(const struct mkt_schema_field *field, const char *value,
+                                   char **pattern_out, struct mkt_error *error)
+{
+    size_t length = strlen(value);
+    char *copy;
+
+    if (length < field->minimum || length > field->maximum)
+        return mkt_error_set(error, MKT_INVALID, "'%s' takes %s", field->key,
+                             mkt_schema_notation(field->kind));
+    copy = strdup(value);
+    if (!copy)
+        return mkt_error_set(error, MKT_NO_MEMORY, "out of memory");
+    free(*pattern_out);
+    *pattern_out = copy;
+    return MKT_OK;
+}
+
+static enum mkt_status set_level(const struct mkt_schema_field *field, const char *value,
+                                 uint32_t *level_out, struct mkt_error *error)
+{
+    enum mkt_log_level level;
+
+    if (mkt_log_level_parse(value, &level) != MKT_OK)
+        return bad_value(field, value, error);
+    *level_out = (uint32_t)level;
+    return MKT_OK;
+}
+
+enum mkt_status mkt_schema_set(const struct mkt_schema_field *field, const char *value, void *base,
+                               struct mkt_error *error)
+{
+    void *at = (char *)base + field->offset;
+
+    switch (field->kind) {
+    case MKT_VALUE_DURATION_OR_NEVER:
+        if (strcmp(value, "never") == 0) {
+            *(uint32_t *)at = MKT_CONFIG_NEVER;
+            return MKT_OK;
+        }
+        return set_number32(field, value, duration_units, at, error);
+    case MKT_VALUE_DURATION:
+        return set_number32(field, value, duration_units, at, error);
+    case MKT_VALUE_SIZE:
+        return set_quantity(field, value, size_units, at, error);
+    case MKT_VALUE_SIZE_OR_PERCENT:
+        return set_size_or_percent(field, value, at, error);
+    case MKT_VALUE_COUNT:
+        return set_number32(field, value, count_units, at, error);
+    case MKT_VALUE_LEVEL:
+        return set_level(field, value, at, error);
+    case MKT_VALUE_MODE:
+        return set_mode(field, value, at, error);
+    case MKT_VALUE_PUBLISH:
+        return set_publish(field, value, at, error);
+    case MKT_VALUE_PATTERN:
+        return set_pattern(field, value, at, error);
+    }
+    return MKT_INVALID;
+}
