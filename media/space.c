@@ -6,8 +6,9 @@
 #include <stdlib.h>
 
 /*
- * A treap of the free ranges by address. Each node knows the longest range below it, so the lowest range of a
- * sufficient length is found in one descent. Nodes lie in one growing table and name each other by index; 0 is none.
+ * A treap of the free ranges by address. Each node knows the longest range below it, so the lowest
+ * range of a sufficient length is found in one descent. Nodes lie in one growing table and name
+ * each other by index; 0 is none.
  */
 struct node {
     uint64_t start, length, longest;
@@ -61,7 +62,8 @@ static void link_unused(struct mkt_space *space, uint32_t at)
 static bool grow(struct mkt_space *space)
 {
     uint32_t capacity = space->capacity ? space->capacity * 2 : FIRST_CAPACITY;
-    struct node *nodes = capacity > space->capacity ? realloc(space->nodes, capacity * sizeof(*nodes)) : NULL;
+    struct node *nodes =
+        capacity > space->capacity ? realloc(space->nodes, capacity * sizeof(*nodes)) : NULL;
 
     if (!nodes)
         return false;
@@ -95,7 +97,8 @@ static uint32_t take_node(struct mkt_space *space, uint64_t start, uint64_t leng
 }
 
 /* Splits into ranges that start below `start` and the rest. */
-static void split(struct mkt_space *space, uint32_t at, uint64_t start, uint32_t *low_out, uint32_t *high_out)
+static void split(struct mkt_space *space, uint32_t at, uint64_t start, uint32_t *low_out,
+                  uint32_t *high_out)
 {
     if (!at) {
         *low_out = *high_out = 0;
@@ -180,7 +183,8 @@ static bool holds(const struct node *node, uint64_t length, uint64_t align)
 }
 
 /* The lowest range that holds `length` aligned bytes. Granule-aligned requests never look back. */
-static uint32_t find_lowest(const struct mkt_space *space, uint32_t at, uint64_t length, uint64_t align)
+static uint32_t find_lowest(const struct mkt_space *space, uint32_t at, uint64_t length,
+                            uint64_t align)
 {
     if (longest_of(space, at) < length)
         return 0;
@@ -193,7 +197,8 @@ static uint32_t find_lowest(const struct mkt_space *space, uint32_t at, uint64_t
     return find_lowest(space, node->right, length, align);
 }
 
-enum mkt_status mkt_space_alloc(struct mkt_space *space, uint64_t length, uint64_t align, uint64_t *offset_out)
+enum mkt_status mkt_space_alloc(struct mkt_space *space, uint64_t length, uint64_t align,
+                                uint64_t *offset_out)
 {
     if (length == 0 || align < MKT_SPACE_GRANULE || (align & (align - 1)) != 0)
         return MKT_INVALID;
@@ -205,7 +210,8 @@ enum mkt_status mkt_space_alloc(struct mkt_space *space, uint64_t length, uint64
     uint32_t at = find_lowest(space, space->root, length, align);
     if (!at)
         return MKT_NO_SPACE;
-    uint64_t start = space->nodes[at].start, end = end_of(&space->nodes[at]), offset = round_up(start, align);
+    uint64_t start = space->nodes[at].start, end = end_of(&space->nodes[at]),
+             offset = round_up(start, align);
     erase(space, start);
     if (offset > start)
         insert(space, start, offset - start);
@@ -217,7 +223,8 @@ enum mkt_status mkt_space_alloc(struct mkt_space *space, uint64_t length, uint64
 }
 
 /* The free range with the highest start that is not above `start`, and the one after it. */
-static void find_neighbours(const struct mkt_space *space, uint64_t start, uint32_t *below_out, uint32_t *above_out)
+static void find_neighbours(const struct mkt_space *space, uint64_t start, uint32_t *below_out,
+                            uint32_t *above_out)
 {
     *below_out = *above_out = 0;
     for (uint32_t at = space->root; at;) {

@@ -11,19 +11,20 @@ struct plane {
 
 typedef void (*plane_fn)(const struct plane *plane, char *to, const char *from);
 
-/* A copy of constant size compiles to a few instructions, where a call would cost more than the copy. */
-#define DEFINE_PLANE(name, size)                                               \
-    static void name(const struct plane *plane, char *to, const char *from)    \
-    {                                                                          \
-        for (uint64_t o = 0; o < plane->outer_count; o++) {                    \
-            char *t = to + o * plane->to_outer;                                \
-            const char *f = from + o * plane->from_outer;                      \
-            for (uint64_t i = 0; i < plane->inner_count; i++) {                \
-                memcpy(t, f, size);                                            \
-                t += plane->to_inner;                                          \
-                f += plane->from_inner;                                        \
-            }                                                                  \
-        }                                                                      \
+/* A copy of constant size compiles to a few instructions, where a call would cost more than the
+ * copy. */
+#define DEFINE_PLANE(name, size)                                            \
+    static void name(const struct plane *plane, char *to, const char *from) \
+    {                                                                       \
+        for (uint64_t o = 0; o < plane->outer_count; o++) {                 \
+            char *t = to + o * plane->to_outer;                             \
+            const char *f = from + o * plane->from_outer;                   \
+            for (uint64_t i = 0; i < plane->inner_count; i++) {             \
+                memcpy(t, f, size);                                         \
+                t += plane->to_inner;                                       \
+                f += plane->from_inner;                                     \
+            }                                                               \
+        }                                                                   \
     }
 
 DEFINE_PLANE(plane_1, 1)
@@ -114,7 +115,8 @@ static void set_plane(struct sides *sides)
     sides->copy = plane_of(move->bytes);
 }
 
-static void shm_move(const struct mkt_move *move, enum mkt_direction direction, void *memory, void *piece)
+static void shm_move(const struct mkt_move *move, enum mkt_direction direction, void *memory,
+                     void *piece)
 {
     struct sides sides = {.move = move, .get = direction == MKT_GET};
     char *m = (char *)memory + move->mem, *p = (char *)piece + move->piece;

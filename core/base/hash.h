@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A fast 64-bit hash for checksums and tables (XXH3). Not for secrets. The value is part of disk and
- * wire layouts. Pure; any thread.
+ * A fast 64-bit hash for checksums and tables (XXH3). Not for secrets. The value is part of disk
+ * and wire layouts. Pure; any thread.
  */
 #ifndef MKT_BASE_HASH_H
 #define MKT_BASE_HASH_H

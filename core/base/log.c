@@ -92,8 +92,8 @@ static int put_head(char *line, size_t capacity, enum mkt_log_level level, const
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &utc);
     strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &utc);
-    return snprintf(line, capacity, "%s.%03ldZ %-7s %.32s: ", stamp, now.tv_nsec / 1000000, level_names[level],
-                    component);
+    return snprintf(line, capacity, "%s.%03ldZ %-7s %.32s: ", stamp, now.tv_nsec / 1000000,
+                    level_names[level], component);
 }
 
 static void write_all(int fd, const char *bytes, size_t length)

@@ -103,7 +103,8 @@ enum mkt_status mkt_status_from_errno(int error_number)
     }
 }
 
-enum mkt_status mkt_error_set(struct mkt_error *error, enum mkt_status status, const char *format, ...)
+enum mkt_status mkt_error_set(struct mkt_error *error, enum mkt_status status, const char *format,
+                              ...)
 {
     if (error) {
         va_list arguments;

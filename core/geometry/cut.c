@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/geometry/cut.h"
 
+#include <string.h>
+
 #define PROBE_STEPS 256 /* bound of a disjointness probe */
 
 static struct mkt_dim normalised(const struct mkt_dim *dim)
@@ -26,7 +28,8 @@ static uint64_t gcd(uint64_t a, uint64_t b)
     return a;
 }
 
-/* Two cyclic sets meet nowhere if their blocks don't meet modulo the greatest common divisor of their strides. */
+/* Two cyclic sets meet nowhere if their blocks don't meet modulo the greatest common divisor of
+ * their strides. */
 static bool phases_are_disjoint(const struct mkt_dim *a, const struct mkt_dim *b)
 {
     uint64_t period = gcd(a->stride, b->stride);
@@ -45,7 +48,7 @@ void mkt_cut_begin(struct mkt_cut *cut, const struct mkt_dim *want, const struct
     cut->layout = *layout;
     cut->elements = mkt_dim_elements(want);
     cut->next = 0;
-    cut->has_ahead = false;
+    cut->ahead_count = cut->folded = cut->period = 0;
     if (layout->stride == layout->block || layout->block >= cut->elements)
         cut->layout.block = cut->layout.stride = cut->elements;
     if (cut->want.count > 1 && cut->piece.count > 1 && phases_are_disjoint(&cut->want, &cut->piece))
@@ -58,7 +61,8 @@ static uint64_t seek(const struct mkt_dim *dim, uint64_t coord)
     if (coord <= dim->start)
         return 0;
     uint64_t block = (coord - dim->start) / dim->stride, in = (coord - dim->start) % dim->stride;
-    return block >= dim->count ? dim->count * dim->block : block * dim->block + min_u64(in, dim->block);
+    return block >= dim->count ? dim->count * dim->block
+                               : block * dim->block + min_u64(in, dim->block);
 }
 
 static void complete_run(const struct mkt_cut *cut, struct mkt_run *run)
@@ -105,63 +109,116 @@ static uint64_t mem_at(const struct mkt_cut *cut, const struct mkt_run *run)
     return cut->layout.start + run->mem_block * cut->layout.stride + run->mem_in;
 }
 
-/*
- * How many runs follow `a` at the distance of `b`, its successor. On each side the set is, over the range in question,
- * either one block (a and b lie in the same one; its end is the bound) or periodic with that distance (a and b lie at
- * the same place of different blocks; the number of blocks is the bound). Then all runs and all gaps repeat those of a.
- */
-static uint64_t side_repeats(uint64_t block_a, uint64_t in_a, uint64_t left_a, uint64_t block_b, uint64_t in_b,
-                             uint64_t blocks, uint64_t len, uint64_t distance)
+static uint64_t piece_at(const struct mkt_cut *cut, const struct mkt_run *run)
 {
-    if (block_a == block_b)
-        return (left_a - len) / distance;
-    if (in_a == in_b)
-        return (blocks - 1 - block_a) / (block_b - block_a);
+    return run->piece_block * cut->piece.block + run->piece_in;
+}
+
+/*
+ * Folding. Runs first .. last are followed by `again`. If on each side `again` lies either at the
+ * same place of another block as `first` (the set is periodic with that distance; the number of
+ * blocks is the bound) or in the same block (which then holds everything in between; its end is the
+ * bound), then runs and gaps repeat until the nearest bound.
+ */
+struct side {
+    uint64_t first_block, first_in, last_block, last_left, again_block, again_in, blocks;
+};
+
+/* How often the pattern repeats on this side beyond its first time. */
+static uint64_t side_repeats(const struct side *side, uint64_t last_len, uint64_t distance)
+{
+    if (side->first_block == side->again_block)
+        return (side->last_left - last_len) / distance;
+    if (side->first_in == side->again_in)
+        return (side->blocks - 1 - side->last_block) / (side->again_block - side->first_block);
     return 0;
 }
 
-static uint64_t repeats(const struct mkt_cut *cut, const struct mkt_run *a, const struct mkt_run *b)
+static uint64_t repeats(const struct mkt_cut *cut, const struct mkt_run *first,
+                        const struct mkt_run *last, const struct mkt_run *again)
 {
-    if (a->len != b->len)
+    if (first->len != again->len)
         return 0;
-    uint64_t want = side_repeats(a->want_block, a->want_in, a->want_left, b->want_block, b->want_in, cut->want.count,
-                                 a->len, b->coord - a->coord);
-    uint64_t piece = side_repeats(a->piece_block, a->piece_in, a->piece_left, b->piece_block, b->piece_in,
-                                  cut->piece.count, a->len, b->coord - a->coord);
-    uint64_t mem = side_repeats(a->mem_block, a->mem_in, a->mem_left, b->mem_block, b->mem_in, UINT64_MAX, a->len,
-                                b->i - a->i);
-    return min_u64(want, min_u64(piece, mem));
+    const struct side want = {first->want_block, first->want_in, last->want_block, last->want_left,
+                              again->want_block, again->want_in, cut->want.count};
+    const struct side piece = {first->piece_block, first->piece_in,    last->piece_block,
+                               last->piece_left,   again->piece_block, again->piece_in,
+                               cut->piece.count};
+    const struct side mem = {first->mem_block, first->mem_in, last->mem_block, last->mem_left,
+                             again->mem_block, again->mem_in, UINT64_MAX};
+    uint64_t coords = again->coord - first->coord;
+
+    return min_u64(side_repeats(&want, last->len, coords),
+                   min_u64(side_repeats(&piece, last->len, coords),
+                           side_repeats(&mem, last->len, again->i - first->i)));
+}
+
+/* Makes sure that ahead[position] is there. */
+static bool look_ahead(struct mkt_cut *cut, uint32_t position)
+{
+    if (position < cut->ahead_count)
+        return true;
+    struct mkt_run *run = &cut->ahead[cut->ahead_count];
+    if (!find_run(cut, cut->next, run)) {
+        cut->next = cut->elements;
+        return false;
+    }
+    cut->next = run->i + run->len;
+    cut->ahead_count++;
+    return true;
+}
+
+/* Looks for a pattern of which ahead[0] is the first run. */
+static bool fold(struct mkt_cut *cut)
+{
+    for (uint32_t period = 1; period <= MKT_CUT_PERIOD_RUNS && look_ahead(cut, period); period++) {
+        const struct mkt_run *first = &cut->ahead[0], *last = &cut->ahead[period - 1],
+                             *again = &cut->ahead[period];
+        uint64_t more = repeats(cut, first, last, again);
+
+        if (more == 0)
+            continue;
+        cut->folded = 0;
+        cut->period = period;
+        cut->fold_more = more;
+        cut->fold_mem_step = mem_at(cut, again) - mem_at(cut, first);
+        cut->fold_piece_step = piece_at(cut, again) - piece_at(cut, first);
+        cut->next = last->i + more * (again->i - first->i) + last->len;
+        return true;
+    }
+    return false;
+}
+
+static void put_segment(const struct mkt_cut *cut, const struct mkt_run *run,
+                        struct mkt_segment *segment_out)
+{
+    *segment_out = (struct mkt_segment){mem_at(cut, run), piece_at(cut, run), run->len, 1, 0, 0};
+}
+
+static bool next_folded(struct mkt_cut *cut, struct mkt_segment *segment_out)
+{
+    if (cut->folded == cut->period)
+        return false;
+    put_segment(cut, &cut->ahead[cut->folded++], segment_out);
+    segment_out->reps += cut->fold_more;
+    segment_out->mem_step = cut->fold_mem_step;
+    segment_out->piece_step = cut->fold_piece_step;
+    if (cut->folded == cut->period)
+        cut->ahead_count = 0;
+    return true;
 }
 
 bool mkt_cut_next(struct mkt_cut *cut, struct mkt_segment *segment_out)
 {
-    struct mkt_run a, b;
-
-    if (cut->has_ahead)
-        a = cut->ahead;
-    else if (!find_run(cut, cut->next, &a))
+    if (next_folded(cut, segment_out))
+        return true;
+    if (!look_ahead(cut, 0))
         return false;
-    cut->has_ahead = false;
-    segment_out->mem = mem_at(cut, &a);
-    segment_out->piece = a.piece_block * cut->piece.block + a.piece_in;
-    segment_out->len = a.len;
-    segment_out->reps = 1;
-    segment_out->mem_step = segment_out->piece_step = 0;
-    cut->next = a.i + a.len;
-    if (!find_run(cut, cut->next, &b)) {
-        cut->next = cut->elements;
-        return true;
-    }
-    uint64_t more = repeats(cut, &a, &b);
-    if (more == 0) {
-        cut->ahead = b;
-        cut->has_ahead = true;
-        return true;
-    }
-    segment_out->reps += more;
-    segment_out->mem_step = mem_at(cut, &b) - segment_out->mem;
-    segment_out->piece_step = b.piece_block * cut->piece.block + b.piece_in - segment_out->piece;
-    cut->next = a.i + more * (b.i - a.i) + a.len;
+    if (fold(cut))
+        return next_folded(cut, segment_out);
+    put_segment(cut, &cut->ahead[0], segment_out);
+    cut->ahead_count--;
+    memmove(&cut->ahead[0], &cut->ahead[1], cut->ahead_count * sizeof(cut->ahead[0]));
     return true;
 }
 

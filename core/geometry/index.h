@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The index of a version: for each array its pieces under a packed R-tree, as one block of bytes that
- * readers use in place from shared memory. The builder is the market's, the view the readers'. Layout: index_layout.h.
- * A view is immutable and may be used by any thread.
+ * The index of a version: for each array its pieces under a packed R-tree, as one block of bytes
+ * that readers use in place from shared memory. The builder is the market's, the view the readers'.
+ * Layout: index_layout.h. A view is immutable and may be used by any thread.
  */
 #ifndef MKT_GEOMETRY_INDEX_H
 #define MKT_GEOMETRY_INDEX_H
@@ -24,10 +24,13 @@ struct mkt_index_builder;
 struct mkt_index_builder *mkt_index_builder_create(void); /* NULL: out of memory */
 void mkt_index_builder_destroy(struct mkt_index_builder *builder);
 /* Pieces follow their array, in the order in which the later wins. */
-enum mkt_status mkt_index_builder_add_array(struct mkt_index_builder *builder, const struct mkt_array *array);
-enum mkt_status mkt_index_builder_add_piece(struct mkt_index_builder *builder, const struct mkt_piece *piece);
+enum mkt_status mkt_index_builder_add_array(struct mkt_index_builder *builder,
+                                            const struct mkt_array *array);
+enum mkt_status mkt_index_builder_add_piece(struct mkt_index_builder *builder,
+                                            const struct mkt_piece *piece);
 /* Ends the build; *bytes_out is malloc'ed and the caller's. */
-enum mkt_status mkt_index_builder_finish(struct mkt_index_builder *builder, void **bytes_out, uint64_t *length_out);
+enum mkt_status mkt_index_builder_finish(struct mkt_index_builder *builder, void **bytes_out,
+                                         uint64_t *length_out);
 
 struct mkt_index_view {
     const uint8_t *bytes;
@@ -35,20 +38,26 @@ struct mkt_index_view {
     uint32_t arrays;
 };
 /* Checks header, bounds and checksum once. MKT_OK or MKT_CORRUPT. */
-enum mkt_status mkt_index_view_open(struct mkt_index_view *view_out, const void *bytes, uint64_t length);
+enum mkt_status mkt_index_view_open(struct mkt_index_view *view_out, const void *bytes,
+                                    uint64_t length);
 /* Array by position (0 .. arrays-1), by token, by identity. MKT_NOT_FOUND, MKT_CORRUPT. */
-enum mkt_status mkt_index_view_array(const struct mkt_index_view *view, uint32_t position, struct mkt_array *array_out);
-enum mkt_status mkt_index_view_find_token(const struct mkt_index_view *view, const uint8_t token[MKT_TOKEN_BYTES],
+enum mkt_status mkt_index_view_array(const struct mkt_index_view *view, uint32_t position,
+                                     struct mkt_array *array_out);
+enum mkt_status mkt_index_view_find_token(const struct mkt_index_view *view,
+                                          const uint8_t token[MKT_TOKEN_BYTES],
                                           uint32_t *position_out);
-enum mkt_status mkt_index_view_find_identity(const struct mkt_index_view *view, uint64_t identity, uint32_t *position_out);
+enum mkt_status mkt_index_view_find_identity(const struct mkt_index_view *view, uint64_t identity,
+                                             uint32_t *position_out);
 uint64_t mkt_index_view_pieces(const struct mkt_index_view *view, uint32_t position);
-/* True if no two pieces of the array overlap, so that the sum of moved elements tells full cover. */
+/* True if no two pieces of the array overlap, so that the sum of moved elements tells full cover.
+ */
 bool mkt_index_view_disjoint(const struct mkt_index_view *view, uint32_t position);
 
-/* Calls fn for every piece whose bounding box meets that of `want`, in the order in which the later wins. A status other
- * than MKT_OK from fn ends the query and is returned. MKT_CORRUPT, MKT_NO_MEMORY. */
+/* Calls fn for every piece whose bounding box meets that of `want`, in the order in which the later
+ * wins. A status other than MKT_OK from fn ends the query and is returned. MKT_CORRUPT,
+ * MKT_NO_MEMORY. */
 typedef enum mkt_status (*mkt_piece_fn)(void *context, const struct mkt_piece *piece);
-enum mkt_status mkt_index_view_query(const struct mkt_index_view *view, uint32_t position, const struct mkt_slab *want,
-                                     mkt_piece_fn fn, void *context);
+enum mkt_status mkt_index_view_query(const struct mkt_index_view *view, uint32_t position,
+                                     const struct mkt_slab *want, mkt_piece_fn fn, void *context);
 
 #endif

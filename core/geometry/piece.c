@@ -68,7 +68,8 @@ static void decode_dims(const uint8_t *in, struct mkt_piece *piece)
 
 static bool extent_is_zero(const struct mkt_extent *extent)
 {
-    return extent->arena == 0 && extent->generation == 0 && extent->offset == 0 && extent->length == 0;
+    return extent->arena == 0 && extent->generation == 0 && extent->offset == 0 &&
+           extent->length == 0;
 }
 
 static bool extent_fits(const struct mkt_extent *extent)
@@ -91,10 +92,12 @@ static bool sizes_are_consistent(const struct mkt_piece *piece, uint32_t element
     case MKT_PIECE_SLAB:
         return piece->data.length == bytes && extent_is_zero(&piece->table);
     case MKT_PIECE_MASKED:
-        return piece->data.length == bytes && piece->table.length >= elements / 8 + (elements % 8 != 0);
+        return piece->data.length == bytes &&
+               piece->table.length >= elements / 8 + (elements % 8 != 0);
     case MKT_PIECE_LIST:
-        return piece->data.length > 0 && piece->data.length <= bytes && piece->data.length % element_bytes == 0 &&
-               piece->table.length > 0 && piece->table.length % 16 == 0 &&
+        return piece->data.length > 0 && piece->data.length <= bytes &&
+               piece->data.length % element_bytes == 0 && piece->table.length > 0 &&
+               piece->table.length % 16 == 0 &&
                piece->table.length / 16 <= piece->data.length / element_bytes;
     }
     return false;

@@ -4,7 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#define POOL_SEGMENTS 96 /* kept on the stack; dimensions that need more are cut anew for each outer segment */
+#define POOL_SEGMENTS \
+    96 /* kept on the stack; dimensions that need more are cut anew for each outer segment */
 
 struct planner {
     const struct mkt_plan_input *in;
@@ -21,8 +22,8 @@ struct planner {
     void *context;
 };
 
-void mkt_layout_packed(struct mkt_layout *layout_out, const struct mkt_slab *want, uint32_t element_bytes,
-                       uint64_t base_bytes)
+void mkt_layout_packed(struct mkt_layout *layout_out, const struct mkt_slab *want,
+                       uint32_t element_bytes, uint64_t base_bytes)
 {
     uint64_t pitch = element_bytes;
 
@@ -35,14 +36,16 @@ void mkt_layout_packed(struct mkt_layout *layout_out, const struct mkt_slab *wan
     }
 }
 
-/* Loops are gathered from the inside out, each melted into its inner neighbour where both sides allow. */
+/* Loops are gathered from the inside out, each melted into its inner neighbour where both sides
+ * allow. */
 struct loop_stack {
     uint64_t bytes;
     uint32_t count;
     struct mkt_loop loop[MKT_MAX_LOOPS];
 };
 
-static void push_loop(struct loop_stack *stack, uint64_t count, uint64_t mem_step, uint64_t piece_step)
+static void push_loop(struct loop_stack *stack, uint64_t count, uint64_t mem_step,
+                      uint64_t piece_step)
 {
     struct mkt_loop *inner = stack->count > 0 ? &stack->loop[stack->count - 1] : NULL;
 
@@ -50,7 +53,8 @@ static void push_loop(struct loop_stack *stack, uint64_t count, uint64_t mem_ste
         return;
     if (!inner && mem_step == stack->bytes && piece_step == stack->bytes)
         stack->bytes *= count;
-    else if (inner && mem_step == inner->mem_step * inner->count && piece_step == inner->piece_step * inner->count)
+    else if (inner && mem_step == inner->mem_step * inner->count &&
+             piece_step == inner->piece_step * inner->count)
         inner->count *= count;
     else
         stack->loop[stack->count++] = (struct mkt_loop){count, mem_step, piece_step};
@@ -73,7 +77,8 @@ static void emit(struct planner *planner)
         move.piece += segment->piece * piece_pitch;
         elements *= segment->len * segment->reps;
         push_loop(&stack, segment->len, mem_pitch, piece_pitch);
-        push_loop(&stack, segment->reps, segment->mem_step * mem_pitch, segment->piece_step * piece_pitch);
+        push_loop(&stack, segment->reps, segment->mem_step * mem_pitch,
+                  segment->piece_step * piece_pitch);
     }
     move.bytes = stack.bytes;
     move.loops = stack.count;
@@ -85,7 +90,8 @@ static void emit(struct planner *planner)
 
 static void begin_cut(const struct planner *planner, uint32_t d, struct mkt_cut *cut)
 {
-    mkt_cut_begin(cut, &planner->in->want->dim[d], &planner->in->piece->dim[d], &planner->in->layout->dim[d]);
+    mkt_cut_begin(cut, &planner->in->want->dim[d], &planner->in->piece->dim[d],
+                  &planner->in->layout->dim[d]);
 }
 
 /* Keeps the segments of a dimension in the pool if they fit. False if there are none. */
@@ -108,7 +114,8 @@ static bool keep_segments(struct planner *planner, uint32_t d)
     return count > 0;
 }
 
-/* All products of the segments of dimensions d and further in; depth is the rank, at most MKT_MAX_RANK. */
+/* All products of the segments of dimensions d and further in; depth is the rank, at most
+ * MKT_MAX_RANK. */
 static void combine(struct planner *planner, uint32_t d)
 {
     if (d == planner->rank) {
@@ -128,7 +135,8 @@ static void combine(struct planner *planner, uint32_t d)
         combine(planner, d + 1);
 }
 
-uint64_t mkt_plan_slab(const struct mkt_plan_input *in, uint32_t element_bytes, mkt_move_fn fn, void *context)
+uint64_t mkt_plan_slab(const struct mkt_plan_input *in, uint32_t element_bytes, mkt_move_fn fn,
+                       void *context)
 {
     struct planner planner;
     uint64_t pitch = element_bytes;
@@ -151,8 +159,9 @@ uint64_t mkt_plan_slab(const struct mkt_plan_input *in, uint32_t element_bytes, 
     return planner.elements;
 }
 
-uint64_t mkt_plan_piece(const struct mkt_slab *want, const struct mkt_layout *layout, const struct mkt_piece *piece,
-                        const void *table, uint32_t element_bytes, mkt_move_fn fn, void *context)
+uint64_t mkt_plan_piece(const struct mkt_slab *want, const struct mkt_layout *layout,
+                        const struct mkt_piece *piece, const void *table, uint32_t element_bytes,
+                        mkt_move_fn fn, void *context)
 {
     const struct mkt_plan_input in = {want, &piece->slab, layout};
 
@@ -165,8 +174,8 @@ uint64_t mkt_plan_piece(const struct mkt_slab *want, const struct mkt_layout *la
     case MKT_PIECE_MASKED:
         return mkt_plan_masked(&in, table, element_bytes, fn, context);
     case MKT_PIECE_LIST:
-        return mkt_plan_list(&in, table, piece->table.length / 16, piece->data.length / element_bytes, element_bytes,
-                             fn, context);
+        return mkt_plan_list(&in, table, piece->table.length / 16,
+                             piece->data.length / element_bytes, element_bytes, fn, context);
     }
     return 0;
 }

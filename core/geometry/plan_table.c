@@ -4,7 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Joins runs that follow one another evenly into one move, so that scattered elements don't cost a call each. */
+/* Joins runs that follow one another evenly into one move, so that scattered elements don't cost a
+ * call each. */
 struct joiner {
     mkt_move_fn fn;
     void *context;
@@ -35,7 +36,8 @@ static bool joiner_extend(struct mkt_move *move, uint64_t mem, uint64_t piece, u
         *loop = (struct mkt_loop){2, mem - move->mem, piece - move->piece};
         return true;
     }
-    if (mem != move->mem + loop->count * loop->mem_step || piece != move->piece + loop->count * loop->piece_step)
+    if (mem != move->mem + loop->count * loop->mem_step ||
+        piece != move->piece + loop->count * loop->piece_step)
         return false;
     loop->count++;
     return true;
@@ -96,13 +98,13 @@ static void mask_run(struct masker *masker, uint64_t mem, uint64_t piece, uint64
             return;
         at = find_bit(masker->bitmap, masker->bits, from, end, false);
         masker->elements += at - from;
-        joiner_add(&masker->joiner, mem + (from - first) * masker->element_bytes, from * masker->element_bytes,
-                   (at - from) * masker->element_bytes);
+        joiner_add(&masker->joiner, mem + (from - first) * masker->element_bytes,
+                   from * masker->element_bytes, (at - from) * masker->element_bytes);
     }
 }
 
-static void mask_loops(struct masker *masker, const struct mkt_move *move, uint32_t depth, uint64_t mem,
-                       uint64_t piece)
+static void mask_loops(struct masker *masker, const struct mkt_move *move, uint32_t depth,
+                       uint64_t mem, uint64_t piece)
 {
     if (depth == move->loops) {
         mask_run(masker, mem, piece, move->bytes);
@@ -118,8 +120,8 @@ static void mask_move(void *context, const struct mkt_move *move)
     mask_loops(context, move, 0, move->mem, move->piece);
 }
 
-uint64_t mkt_plan_masked(const struct mkt_plan_input *in, const uint8_t *bitmap, uint32_t element_bytes,
-                         mkt_move_fn fn, void *context)
+uint64_t mkt_plan_masked(const struct mkt_plan_input *in, const uint8_t *bitmap,
+                         uint32_t element_bytes, mkt_move_fn fn, void *context)
 {
     struct masker masker = {
         .bitmap = bitmap,
@@ -167,8 +169,10 @@ static uint64_t first_entry_beyond(const uint8_t *table, uint64_t entries, uint6
     return low;
 }
 
-/* Elements in the entries before `position`: the table has no sums, but one of equal lengths needs none. */
-static uint64_t elements_before(const uint8_t *table, uint64_t entries, uint64_t held, uint64_t position)
+/* Elements in the entries before `position`: the table has no sums, but one of equal lengths needs
+ * none. */
+static uint64_t elements_before(const uint8_t *table, uint64_t entries, uint64_t held,
+                                uint64_t position)
 {
     uint64_t sum = 0;
 
@@ -209,7 +213,8 @@ static void enter_row(struct lister *lister, uint64_t row)
 
         if (!mkt_dim_find(&in->want->dim[d], in->piece->dim[d].start + rest % extent, &index))
             return;
-        lister->row_mem += mkt_layout_dim_at(&in->layout->dim[d], index) * in->layout->dim[d].pitch_bytes;
+        lister->row_mem +=
+            mkt_layout_dim_at(&in->layout->dim[d], index) * in->layout->dim[d].pitch_bytes;
         rest /= extent;
     }
     lister->row_wanted = true;
@@ -223,7 +228,8 @@ static void list_one(struct lister *lister, uint64_t coord, uint64_t position)
     if (!mkt_dim_find(&lister->in->want->dim[lister->rank - 1], coord, &index))
         return;
     lister->elements++;
-    joiner_add(&lister->joiner, lister->row_mem + mkt_layout_dim_at(layout, index) * layout->pitch_bytes,
+    joiner_add(&lister->joiner,
+               lister->row_mem + mkt_layout_dim_at(layout, index) * layout->pitch_bytes,
                position * lister->element_bytes, lister->element_bytes);
 }
 
@@ -240,7 +246,8 @@ static void list_run(struct lister *lister, uint64_t coord, uint64_t length, uin
     while (mkt_cut_next(&cut, &segment)) {
         lister->elements += segment.reps * segment.len;
         for (uint64_t i = 0; i < segment.reps; i++) {
-            uint64_t mem = lister->row_mem + (segment.mem + i * segment.mem_step) * layout->pitch_bytes;
+            uint64_t mem =
+                lister->row_mem + (segment.mem + i * segment.mem_step) * layout->pitch_bytes;
             uint64_t piece = (position + segment.piece + i * segment.piece_step) * size;
 
             if (layout->pitch_bytes == size) {
@@ -259,7 +266,8 @@ static void list_entry_rows(struct lister *lister, struct list_entry entry, uint
     uint64_t first = lister->in->piece->dim[lister->rank - 1].start;
 
     while (entry.length > 0) {
-        uint64_t row = entry.offset / lister->row_length, column = entry.offset % lister->row_length;
+        uint64_t row = entry.offset / lister->row_length,
+                 column = entry.offset % lister->row_length;
         uint64_t length = lister->row_length - column;
 
         if (length > entry.length)
@@ -276,8 +284,10 @@ static void list_entry_rows(struct lister *lister, struct list_entry entry, uint
     }
 }
 
-/* The packed indices, in the piece's box, of the first and one past the last element that the bounds allow. */
-static void list_bounds(const struct mkt_plan_input *in, uint32_t rank, uint64_t *first_out, uint64_t *end_out)
+/* The packed indices, in the piece's box, of the first and one past the last element that the
+ * bounds allow. */
+static void list_bounds(const struct mkt_plan_input *in, uint32_t rank, uint64_t *first_out,
+                        uint64_t *end_out)
 {
     uint64_t first = 0, last = 0;
 
@@ -294,10 +304,11 @@ static void list_bounds(const struct mkt_plan_input *in, uint32_t rank, uint64_t
     *end_out = last + 1;
 }
 
-uint64_t mkt_plan_list(const struct mkt_plan_input *in, const uint8_t *table, uint64_t entries, uint64_t held,
-                       uint32_t element_bytes, mkt_move_fn fn, void *context)
+uint64_t mkt_plan_list(const struct mkt_plan_input *in, const uint8_t *table, uint64_t entries,
+                       uint64_t held, uint32_t element_bytes, mkt_move_fn fn, void *context)
 {
-    struct lister lister = {.in = in, .rank = in->want->rank, .element_bytes = element_bytes, .row = UINT64_MAX};
+    struct lister lister = {
+        .in = in, .rank = in->want->rank, .element_bytes = element_bytes, .row = UINT64_MAX};
     uint64_t first, end;
 
     if (lister.rank == 0) { /* the one element */
@@ -321,7 +332,8 @@ uint64_t mkt_plan_list(const struct mkt_plan_input *in, const uint8_t *table, ui
     return lister.elements;
 }
 
-static bool list_is_valid(const struct mkt_piece *piece, const uint8_t *table, uint32_t element_bytes)
+static bool list_is_valid(const struct mkt_piece *piece, const uint8_t *table,
+                          uint32_t element_bytes)
 {
     uint64_t free_from = 0, sum = 0, elements = mkt_slab_elements(&piece->slab);
 
@@ -329,8 +341,8 @@ static bool list_is_valid(const struct mkt_piece *piece, const uint8_t *table, u
         struct list_entry entry = load_entry(table, i);
         uint64_t end;
 
-        if (entry.length == 0 || entry.offset < free_from || __builtin_add_overflow(entry.offset, entry.length, &end) ||
-            end > elements)
+        if (entry.length == 0 || entry.offset < free_from ||
+            __builtin_add_overflow(entry.offset, entry.length, &end) || end > elements)
             return false;
         free_from = end;
         sum += entry.length;
@@ -338,7 +350,8 @@ static bool list_is_valid(const struct mkt_piece *piece, const uint8_t *table, u
     return sum == piece->data.length / element_bytes;
 }
 
-bool mkt_piece_table_is_valid(const struct mkt_piece *piece, const void *table, uint32_t element_bytes)
+bool mkt_piece_table_is_valid(const struct mkt_piece *piece, const void *table,
+                              uint32_t element_bytes)
 {
     uint64_t elements = mkt_slab_elements(&piece->slab);
 

@@ -3,7 +3,8 @@
 
 #include <stddef.h>
 
-void mkt_slab_box(struct mkt_slab *slab_out, uint32_t rank, const uint64_t *start, const uint64_t *count)
+void mkt_slab_box(struct mkt_slab *slab_out, uint32_t rank, const uint64_t *start,
+                  const uint64_t *count)
 {
     slab_out->rank = rank;
     for (uint32_t d = 0; d < rank; d++)
@@ -16,7 +17,8 @@ static bool checked_end(const struct mkt_dim *dim, uint64_t *end_out)
     uint64_t span;
 
     return !__builtin_mul_overflow(dim->count - 1, dim->stride, &span) &&
-           !__builtin_add_overflow(span, dim->block, &span) && !__builtin_add_overflow(span, dim->start, end_out);
+           !__builtin_add_overflow(span, dim->block, &span) &&
+           !__builtin_add_overflow(span, dim->start, end_out);
 }
 
 bool mkt_slab_is_valid(const struct mkt_slab *slab, const uint64_t *dims)
@@ -70,7 +72,8 @@ bool mkt_slab_equal(const struct mkt_slab *a, const struct mkt_slab *b)
         return false;
     for (uint32_t d = 0; d < a->rank; d++) {
         const struct mkt_dim *x = &a->dim[d], *y = &b->dim[d];
-        if (x->start != y->start || x->stride != y->stride || x->count != y->count || x->block != y->block)
+        if (x->start != y->start || x->stride != y->stride || x->count != y->count ||
+            x->block != y->block)
             return false;
     }
     return true;
@@ -100,7 +103,8 @@ bool mkt_slab_bounds_meet(const struct mkt_slab *a, const struct mkt_slab *b)
     if (a->rank != b->rank)
         return false;
     for (uint32_t d = 0; d < a->rank; d++)
-        if (a->dim[d].start >= mkt_dim_end(&b->dim[d]) || b->dim[d].start >= mkt_dim_end(&a->dim[d]))
+        if (a->dim[d].start >= mkt_dim_end(&b->dim[d]) ||
+            b->dim[d].start >= mkt_dim_end(&a->dim[d]))
             return false;
     return true;
 }

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "media/dram.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE /* Linux 5.14 */
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MFD_NOEXEC_SEAL /* Linux 6.3 */
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+#define STEP_BYTES ((uint64_t)32 << 20) /* populated in one call, then recorded */
+
+struct mkt_dram_arena {
+    int fd;
+    char *base;
+    uint64_t size, page;
+    /* Bit p says that page p is in memory. A page belongs to one range, hence to one thread at a
+     * time, but the words are shared: atomic. */
+    uint64_t *populated;
+};
+
+static int create_memfd(uint64_t size_bytes)
+{
+    int fd = memfd_create("h5market-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+
+    if (fd < 0 && errno == EINVAL)
+        fd = memfd_create("h5market-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -1;
+    if (ftruncate(fd, (off_t)size_bytes) == 0 &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        return fd;
+    int cause = errno;
+    close(fd);
+    errno = cause;
+    return -1;
+}
+
+enum mkt_status mkt_dram_arena_create(uint64_t size_bytes, struct mkt_dram_arena **arena_out,
+                                      struct mkt_error *error_out)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size = (size_bytes + page - 1) & ~(page - 1);
+    enum mkt_status status;
+
+    if (size_bytes == 0 || size < size_bytes || size > INT64_MAX)
+        return mkt_error_set(error_out, MKT_INVALID, "an arena of %llu bytes",
+                             (unsigned long long)size_bytes);
+    struct mkt_dram_arena *arena = calloc(1, sizeof(*arena));
+    if (!arena)
+        return mkt_error_set(error_out, MKT_NO_MEMORY, "no memory for an arena's record");
+    arena->size = size;
+    arena->page = page;
+    arena->populated = calloc((size / page + 63) / 64, sizeof(uint64_t));
+    if (!arena->populated) {
+        status = mkt_error_set(error_out, MKT_NO_MEMORY, "no memory for an arena's page map");
+        goto err_free_arena;
+    }
+    arena->fd = create_memfd(size);
+    if (arena->fd < 0) {
+        status = mkt_error_set(error_out, mkt_status_from_errno(errno), "memfd of %llu bytes: %s",
+                               (unsigned long long)size, strerror(errno));
+        goto err_free_map;
+    }
+    arena->base =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, arena->fd, 0);
+    if (arena->base == MAP_FAILED) {
+        status = mkt_error_set(error_out, mkt_status_from_errno(errno),
+                               "mapping an arena of %llu bytes: %s", (unsigned long long)size,
+                               strerror(errno));
+        goto err_close_fd;
+    }
+    madvise(arena->base, size, MADV_HUGEPAGE); /* a wish: kernels without it serve small pages */
+    madvise(arena->base, size, MADV_DONTDUMP);
+    *arena_out = arena;
+    return MKT_OK;
+
+err_close_fd:
+    close(arena->fd);
+err_free_map:
+    free(arena->populated);
+err_free_arena:
+    free(arena);
+    return status;
+}
+
+void mkt_dram_arena_destroy(struct mkt_dram_arena *arena)
+{
+    if (!arena)
+        return;
+    munmap(arena->base, arena->size);
+    close(arena->fd);
+    free(arena->populated);
+    free(arena);
+}
+
+int mkt_dram_arena_fd(const struct mkt_dram_arena *arena)
+{
+    return arena->fd;
+}
+
+void *mkt_dram_arena_base(const struct mkt_dram_arena *arena)
+{
+    return arena->base;
+}
+
+static bool range_is_inside(const struct mkt_dram_arena *arena, uint64_t offset, uint64_t length)
+{
+    return offset <= arena->size && length <= arena->size - offset;
+}
+
+/* Bits of word `word` that stand for pages first .. end-1. */
+static uint64_t word_mask(uint64_t word, uint64_t first, uint64_t end)
+{
+    uint64_t mask = ~(uint64_t)0;
+
+    if (first > word * 64)
+        mask &= ~(uint64_t)0 << (first - word * 64);
+    if (end < word * 64 + 64)
+        mask &= ~(~(uint64_t)0 << (end - word * 64));
+    return mask;
+}
+
+static void mark(struct mkt_dram_arena *arena, uint64_t first, uint64_t end, bool populated)
+{
+    for (uint64_t word = first / 64; word * 64 < end; word++) {
+        uint64_t mask = word_mask(word, first, end);
+
+        if (populated)
+            __atomic_fetch_or(&arena->populated[word], mask, __ATOMIC_RELEASE);
+        else
+            __atomic_fetch_and(&arena->populated[word], ~mask, __ATOMIC_RELEASE);
+    }
+}
+
+/* The first page in first .. end-1 whose bit equals `populated`, or end. */
+static uint64_t find_page(const struct mkt_dram_arena *arena, uint64_t first, uint64_t end,
+                          bool populated)
+{
+    for (uint64_t word = first / 64; word * 64 < end; word++) {
+        uint64_t bits = __atomic_load_n(&arena->populated[word], __ATOMIC_ACQUIRE);
+
+        bits = (populated ? bits : ~bits) & word_mask(word, first, end);
+        if (bits != 0)
+            return word * 64 + (uint64_t)__builtin_ctzll(bits);
+    }
+    return end;
+}
+
+bool mkt_dram_arena_is_populated(const struct mkt_dram_arena *arena, uint64_t offset,
+                                 uint64_t length)
+{
+    if (!range_is_inside(arena, offset, length))
+        return false;
+    if (length == 0)
+        return true;
+    uint64_t end = (offset + length + arena->page - 1) / arena->page;
+    return find_page(arena, offset / arena->page, end, false) == end;
+}
+
+/* Whole pages. Where the kernel can't fill the mapping, it can still allocate the file's pages. */
+static enum mkt_status bring_in(struct mkt_dram_arena *arena, uint64_t offset, uint64_t length)
+{
+    while (madvise(arena->base + offset, length, MADV_POPULATE_WRITE) != 0) {
+        if (errno == EINTR || errno == EAGAIN)
+            continue;
+        if (errno != EINVAL && errno != ENOSYS)
+            return MKT_NO_MEMORY; /* ENOMEM, or EFAULT where a page's fault failed */
+        while (fallocate(arena->fd, 0, (off_t)offset, (off_t)length) != 0)
+            if (errno != EINTR)
+                return errno == ENOSPC || errno == ENOMEM ? MKT_NO_MEMORY
+                                                          : mkt_status_from_errno(errno);
+        break;
+    }
+    return MKT_OK;
+}
+
+enum mkt_status mkt_dram_arena_populate(struct mkt_dram_arena *arena, uint64_t offset,
+                                        uint64_t length)
+{
+    if (!range_is_inside(arena, offset, length))
+        return MKT_INVALID;
+    if (length == 0)
+        return MKT_OK;
+    uint64_t page = arena->page, end = (offset + length + page - 1) / page;
+    uint64_t first = find_page(arena, offset / page, end, false);
+    while (first < end) {
+        uint64_t stop = find_page(arena, first, end, true);
+
+        if ((stop - first) * page > STEP_BYTES)
+            stop = first + STEP_BYTES / page;
+        enum mkt_status status = bring_in(arena, first * page, (stop - first) * page);
+        if (status != MKT_OK)
+            return status;
+        mark(arena, first, stop, true);
+        first = find_page(arena, stop, end, false);
+    }
+    return MKT_OK;
+}
+
+enum mkt_status mkt_dram_arena_punch(struct mkt_dram_arena *arena, uint64_t offset, uint64_t length)
+{
+    if (!range_is_inside(arena, offset, length))
+        return MKT_INVALID;
+    uint64_t page = arena->page, first = (offset + page - 1) / page, end = (offset + length) / page;
+    if (first >= end)
+        return MKT_OK;
+    mark(arena, first, end, false);
+    while (fallocate(arena->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(first * page),
+                     (off_t)((end - first) * page)) != 0)
+        if (errno != EINTR)
+            return mkt_status_from_errno(errno);
+    return MKT_OK;
+}
+
+uint64_t mkt_dram_arena_resident_bytes(const struct mkt_dram_arena *arena)
+{
+    struct stat about;
+
+    return fstat(arena->fd, &about) == 0 ? (uint64_t)about.st_blocks * 512 : 0;
+}
