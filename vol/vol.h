@@ -33,8 +33,11 @@ struct mkt_vol_file {
     struct mkt_vol_arrays *arrays;
     char *failure;        /* set once by mkt_vol_file_poison: the close reports it */
     struct mkt_vol_image *image; /* image.c: the core VFD's buffer */
-    /* file.c adds what it needs */
-    struct mkt_vol_file_state *state;
+    /* A native object of the file through which others can be opened, and its type; set only while
+     * mkt_vol_arrays_list runs, NULL else. */
+    void *location;
+    H5I_type_t location_type;
+    struct mkt_vol_file_state *state; /* file_state.h */
 };
 
 /* The first failure that makes the version unusable (no space, lost daemon, ...). A wrong argument doesn't. */
@@ -48,7 +51,21 @@ struct mkt_vol_object {
     H5I_type_t type;
     struct mkt_vol_file *file; /* referenced; NULL for objects without a file (a transient named type ...) */
     struct mkt_vol_dataset *dataset; /* type H5I_DATASET in a market file: dataset.c's, else NULL */
+    bool internal; /* native's own: freed by an unwrap, never closed */
 };
+
+/* The native connector's id, from initialize to terminate. */
+hid_t mkt_vol_native_id(void);
+/* The file that a native object is in (mounts and external links lead into others): a market file that is open here, else the one
+ * that stands for all files passed through. Never NULL; takes no reference. */
+struct mkt_vol_file *mkt_vol_file_of(void *under, H5I_type_t type);
+/* To be called with the wrapper after native closed its object. Publishes what native gave up with it. If that
+ * fails, the wrapper stays (`under` NULL) for HDF5's second close, which then succeeds; else it is freed. */
+herr_t mkt_vol_object_closed(struct mkt_vol_object *object);
+/* To be called before native closes the object: the last one of a file writes down its arrays. A closed wrapper has no `under`: skip native. */
+void mkt_vol_object_closing(struct mkt_vol_object *object);
+/* A list like `dxpl` for native calls over memory: a collective one becomes independent. *owned_out: close it afterwards. Negative on failure. */
+hid_t mkt_vol_independent_list(hid_t dxpl, bool *owned_out);
 
 /* Wraps a native object; on failure returns NULL and leaves `under` alone. Takes references on vol id and file. */
 struct mkt_vol_object *mkt_vol_object_wrap(void *under, hid_t under_vol_id, H5I_type_t type, struct mkt_vol_file *file);
@@ -69,6 +86,8 @@ herr_t mkt_vol_dataset_optional(void *dataset, H5VL_optional_args_t *args, hid_t
 herr_t mkt_vol_dataset_close(void *dataset, hid_t dxpl, void **request);
 /* object_open and wrap_object give birth to datasets as well: attaches the array to a wrapped dataset of a market file. */
 herr_t mkt_vol_dataset_attach(struct mkt_vol_object *dataset);
+/* Undoes an attach when HDF5 takes a dataset back without closing it (unwrap_object). Frees dataset->dataset; NULL is allowed. */
+void mkt_vol_dataset_detach(struct mkt_vol_object *dataset);
 
 /* ---- arrays.c: what of the file is redirected ---- */
 struct mkt_vol_arrays *mkt_vol_arrays_create(struct mkt_vol_file *file, const void *index, uint64_t index_bytes); /* index NULL: a new file */
