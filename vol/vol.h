@@ -52,6 +52,7 @@ struct mkt_vol_object {
     struct mkt_vol_file *file; /* referenced; NULL for objects without a file (a transient named type ...) */
     struct mkt_vol_dataset *dataset; /* type H5I_DATASET in a market file: dataset.c's, else NULL */
     bool internal; /* native's own: freed by an unwrap, never closed */
+    bool closing;
 };
 
 /* The native connector's id, from initialize to terminate. */
@@ -59,11 +60,14 @@ hid_t mkt_vol_native_id(void);
 /* The file that a native object is in (mounts and external links lead into others): a market file that is open here, else the one
  * that stands for all files passed through. Never NULL; takes no reference. */
 struct mkt_vol_file *mkt_vol_file_of(void *under, H5I_type_t type);
-/* To be called with the wrapper after native closed its object. Publishes what native gave up with it. If that
- * fails, the wrapper stays (`under` NULL) for HDF5's second close, which then succeeds; else it is freed. */
-herr_t mkt_vol_object_closed(struct mkt_vol_object *object);
-/* To be called before native closes the object: the last one of a file writes down its arrays. A closed wrapper has no `under`: skip native. */
-void mkt_vol_object_closing(struct mkt_vol_object *object);
+/* Around native's close of an object, in every close callback:
+ *     if (!mkt_vol_object_closing(object))
+ *         return 0;       (a second close, after one that failed to publish; the wrapper is freed)
+ *     return mkt_vol_object_closed(object, H5VL..._close(object->under, ...));
+ * `closing` has the arrays of a file written down before its last object goes. `closed` publishes what native gave up, frees the wrapper and
+ * returns 0; if that fails it reports the failure and leaves the wrapper, without `under`, for HDF5's second close. */
+bool mkt_vol_object_closing(struct mkt_vol_object *object);
+herr_t mkt_vol_object_closed(struct mkt_vol_object *object, herr_t native_result);
 /* A list like `dxpl` for native calls over memory: a collective one becomes independent. *owned_out: close it afterwards. Negative on failure. */
 hid_t mkt_vol_independent_list(hid_t dxpl, bool *owned_out);
 
