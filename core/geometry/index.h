@@ -23,12 +23,14 @@ struct mkt_array {
 struct mkt_index_builder;
 struct mkt_index_builder *mkt_index_builder_create(void); /* NULL: out of memory */
 void mkt_index_builder_destroy(struct mkt_index_builder *builder);
-/* Pieces follow their array, in the order in which the later wins. */
+/* Pieces follow their array, in the order in which the later wins. MKT_INVALID (bad rank, or sizes
+ * that contradict one another), MKT_NO_MEMORY. */
 enum mkt_status mkt_index_builder_add_array(struct mkt_index_builder *builder,
                                             const struct mkt_array *array);
 enum mkt_status mkt_index_builder_add_piece(struct mkt_index_builder *builder,
                                             const struct mkt_piece *piece);
-/* Ends the build; *bytes_out is malloc'ed and the caller's. */
+/* Ends the build: only destroy may follow. *bytes_out is malloc'ed and the caller's. MKT_EXISTS (an
+ * identity twice), MKT_NO_MEMORY. */
 enum mkt_status mkt_index_builder_finish(struct mkt_index_builder *builder, void **bytes_out,
                                          uint64_t *length_out);
 
@@ -40,7 +42,8 @@ struct mkt_index_view {
 /* Checks header, bounds and checksum once. MKT_OK or MKT_CORRUPT. */
 enum mkt_status mkt_index_view_open(struct mkt_index_view *view_out, const void *bytes,
                                     uint64_t length);
-/* Array by position (0 .. arrays-1), by token, by identity. MKT_NOT_FOUND, MKT_CORRUPT. */
+/* Array by position (0 .. arrays-1), by token, by identity. Of several arrays of one token the one of
+ * the highest identity is found, by a token of zeros none. MKT_NOT_FOUND, MKT_CORRUPT. */
 enum mkt_status mkt_index_view_array(const struct mkt_index_view *view, uint32_t position,
                                      struct mkt_array *array_out);
 enum mkt_status mkt_index_view_find_token(const struct mkt_index_view *view,
@@ -50,12 +53,12 @@ enum mkt_status mkt_index_view_find_identity(const struct mkt_index_view *view, 
                                              uint32_t *position_out);
 uint64_t mkt_index_view_pieces(const struct mkt_index_view *view, uint32_t position);
 /* True if no two pieces of the array overlap, so that the sum of moved elements tells full cover.
- */
+ * False also where that is too costly to tell; masked and listed pieces count as their boxes. */
 bool mkt_index_view_disjoint(const struct mkt_index_view *view, uint32_t position);
 
 /* Calls fn for every piece whose bounding box meets that of `want`, in the order in which the later
  * wins. A status other than MKT_OK from fn ends the query and is returned. MKT_CORRUPT,
- * MKT_NO_MEMORY. */
+ * MKT_NO_MEMORY, MKT_INVALID (another rank). */
 typedef enum mkt_status (*mkt_piece_fn)(void *context, const struct mkt_piece *piece);
 enum mkt_status mkt_index_view_query(const struct mkt_index_view *view, uint32_t position,
                                      const struct mkt_slab *want, mkt_piece_fn fn, void *context);

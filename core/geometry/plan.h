@@ -36,8 +36,9 @@ struct mkt_loop {
     uint64_t count;
     uint64_t mem_step, piece_step; /* bytes */
 };
-#define MKT_MAX_LOOPS (2 * MKT_MAX_RANK) /* blocks and the elements of a block, in each dimension \
-                                          */
+#define MKT_MAX_LOOPS                                                           \
+    (2 * MKT_MAX_RANK) /* blocks and the elements of a block, in each dimension \
+                        */
 struct mkt_move {
     uint64_t mem, piece; /* bytes from the memory's base and from the start of the piece's data */
     uint64_t bytes;
