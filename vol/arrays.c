@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "vol/arrays.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "vol/arrays_internal.h"
+
+#define ADD_AT_ONCE 16 /* pieces handed to the client in one call at a commit */
+
+static struct mkt_vol_array *array_insert(struct mkt_vol_arrays *arrays, const struct mkt_array *meta)
+{
+    struct mkt_vol_array *array = calloc(1, sizeof *array);
+
+    if (!array)
+        return NULL;
+    array->owner = arrays;
+    array->meta = *meta;
+    struct mkt_vol_array *former = mkt_vol_array_find(arrays, meta->token);
+    if (former)
+        mkt_vol_array_kill(former);
+    HASH_ADD(by_token, arrays->by_token, meta.token, MKT_TOKEN_BYTES, array);
+    if (!array->by_token.tbl) {
+        free(array);
+        return NULL;
+    }
+    *arrays->last = array;
+    arrays->last = &array->next;
+    if (meta->identity >= arrays->next_identity && meta->identity < UINT64_MAX / 2)
+        arrays->next_identity = meta->identity + 1;
+    return array;
+}
+
+static struct mkt_vol_array *array_from_base(struct mkt_vol_arrays *arrays, uint32_t position)
+{
+    struct mkt_array meta;
+
+    if (mkt_index_view_array(&arrays->base, position, &meta) != MKT_OK)
+        return NULL;
+    struct mkt_vol_array *array = array_insert(arrays, &meta);
+    if (array) {
+        array->in_base = true;
+        array->base_position = position;
+    }
+    return array;
+}
+
+static int by_identity(const void *left, const void *right)
+{
+    uint64_t a = ((const struct mkt_array *)left)->identity, b = ((const struct mkt_array *)right)->identity;
+
+    return a < b ? -1 : a > b;
+}
+
+/* A writer lists every array at its commit, so it knows all of them from the start, in the order of identities. */
+static bool arrays_load(struct mkt_vol_arrays *arrays)
+{
+    uint32_t count = arrays->base.arrays;
+    struct mkt_array *list = malloc((count ? count : 1) * sizeof *list);
+    bool ok = list != NULL;
+
+    for (uint32_t i = 0; ok && i < count; i++)
+        ok = mkt_index_view_array(&arrays->base, i, &list[i]) == MKT_OK;
+    if (ok)
+        qsort(list, count, sizeof *list, by_identity);
+    for (uint32_t i = 0; ok && i < count; i++) {
+        uint32_t position;
+
+        ok = mkt_index_view_find_identity(&arrays->base, list[i].identity, &position) == MKT_OK &&
+             array_from_base(arrays, position) != NULL;
+    }
+    free(list);
+    return ok;
+}
+
+struct mkt_vol_arrays *mkt_vol_arrays_create(struct mkt_vol_file *file, const void *index, uint64_t index_bytes)
+{
+    struct mkt_vol_arrays *arrays = calloc(1, sizeof *arrays);
+
+    if (!arrays)
+        return NULL;
+    arrays->file = file;
+    arrays->last = &arrays->first;
+    arrays->next_identity = 1;
+    if (index && index_bytes > 0) {
+        arrays->has_base = mkt_index_view_open(&arrays->base, index, index_bytes) == MKT_OK;
+        if (!arrays->has_base || (file->writable && !arrays_load(arrays))) {
+            mkt_vol_arrays_destroy(arrays);
+            return NULL;
+        }
+    }
+    return arrays;
+}
+
+void mkt_vol_arrays_destroy(struct mkt_vol_arrays *arrays)
+{
+    if (!arrays)
+        return;
+    HASH_CLEAR(by_token, arrays->by_token);
+    for (struct mkt_vol_array *array = arrays->first, *next; array; array = next) {
+        next = array->next;
+        mkt_vol_array_destroy(array);
+    }
+    free(arrays);
+}
+
+bool mkt_vol_arrays_changed(const struct mkt_vol_arrays *arrays)
+{
+    return arrays->changed;
+}
+
+struct mkt_vol_array *mkt_vol_array_find(struct mkt_vol_arrays *arrays, const uint8_t token[MKT_TOKEN_BYTES])
+{
+    struct mkt_vol_array *array;
+    uint32_t position;
+
+    HASH_FIND(by_token, arrays->by_token, token, MKT_TOKEN_BYTES, array);
+    if (!array && arrays->has_base && !arrays->file->writable &&
+        mkt_index_view_find_token(&arrays->base, token, &position) == MKT_OK)
+        array = array_from_base(arrays, position);
+    return array;
+}
+
+struct mkt_vol_array *mkt_vol_array_create(struct mkt_vol_arrays *arrays, const uint8_t token[MKT_TOKEN_BYTES],
+                                           uint32_t element_bytes, uint32_t rank, const uint64_t *dims, uint32_t flags,
+                                           bool created)
+{
+    struct mkt_array meta = {.element_bytes = element_bytes, .flags = flags, .rank = rank};
+
+    /* The ranks need not open one dataset at the same time: what was found is named by its token, not by order. */
+    meta.identity = created ? arrays->next_identity : mkt_hash64(token, MKT_TOKEN_BYTES, 0) | (UINT64_C(1) << 63);
+    memcpy(meta.token, token, MKT_TOKEN_BYTES);
+    memcpy(meta.dims, dims, rank * sizeof *dims);
+    struct mkt_vol_array *array = array_insert(arrays, &meta);
+    if (array)
+        arrays->changed = arrays->changed || created;
+    return array;
+}
+
+const struct mkt_array *mkt_vol_array_meta(const struct mkt_vol_array *array)
+{
+    return &array->meta;
+}
+
+struct mkt_vol_file *mkt_vol_array_file(const struct mkt_vol_array *array)
+{
+    return array->owner->file;
+}
+
+void mkt_vol_array_kill(struct mkt_vol_array *array)
+{
+    if (array->dead)
+        return;
+    array->dead = true;
+    array->owner->changed = true;
+    HASH_DELETE(by_token, array->owner->by_token, array);
+}
+
+static enum mkt_status array_send(struct mkt_vol_array *array, struct mkt_error *error)
+{
+    struct mkt_vol_file *file = array->owner->file;
+    struct mkt_piece batch[ADD_AT_ONCE];
+    uint32_t filled = 0;
+
+    for (uint32_t i = 0; i < array->pieces; i++) {
+        struct mkt_vol_piece *piece = array->piece[i];
+
+        if (piece->written && !piece->settled)
+            mkt_vol_piece_parse(array, piece, &batch[filled++]);
+        piece->settled = true;
+        if (filled == ADD_AT_ONCE || (filled > 0 && i + 1 == array->pieces)) {
+            enum mkt_status status =
+                mkt_client_add(file->client, file->handle, &array->meta, batch, filled, false, NULL, error);
+            if (status != MKT_OK)
+                return status;
+            filled = 0;
+        }
+    }
+    return MKT_OK;
+}
+
+enum mkt_status mkt_vol_arrays_list(struct mkt_vol_arrays *arrays, struct mkt_array **list_out, uint32_t *count_out,
+                                    uint64_t *hash_out)
+{
+    uint32_t live = HASH_CNT(by_token, arrays->by_token), filled = 0;
+    struct mkt_array *list = malloc((live ? live : 1) * sizeof *list);
+    struct mkt_error error = {0};
+    uint64_t hash = 0;
+
+    if (!list)
+        return MKT_NO_MEMORY;
+    for (struct mkt_vol_array *array = arrays->first; array; array = array->next) {
+        if (array->dead)
+            continue;
+        /* In a larger group the market has the pieces already. */
+        if (arrays->file->size == 1) {
+            enum mkt_status status = array_send(array, &error);
+            if (status != MKT_OK) {
+                mkt_vol_file_poison(arrays->file, "%s", error.text);
+                free(list);
+                return status;
+            }
+        }
+        const struct mkt_array *meta = &array->meta;
+        hash = mkt_hash64(&meta->identity, sizeof meta->identity, hash);
+        hash = mkt_hash64(meta->token, MKT_TOKEN_BYTES, hash);
+        hash = mkt_hash64(meta->dims, meta->rank * sizeof *meta->dims, hash);
+        list[filled++] = *meta;
+    }
+    qsort(list, filled, sizeof *list, by_identity);
+    *list_out = list;
+    *count_out = filled;
+    *hash_out = hash;
+    return MKT_OK;
+}

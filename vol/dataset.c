@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Datasets. In a file that native keeps they are passed through. In a market file the dataset itself is native's (in
+ * the image), its raw data the market's, unless HDF5 has to interpret it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "vol/arrays.h"
+#include "vol/object.h"
+#include "vol/transfer.h"
+
+/* mkt_array.flags: the allocation time that the application asked for; the image's dataset is always late. */
+#define FLAG_ALLOC_TIME_MASK 0x3u
+
+enum raw_data {
+    RAW_UNKNOWN,   /* decided at the first transfer */
+    RAW_REDIRECTED,
+    RAW_NATIVE,    /* stays in the image */
+    RAW_VIRTUAL    /* native would read its sources past the connector: refused */
+};
+
+struct mkt_vol_dataset {
+    enum raw_data raw;
+    struct mkt_vol_array *array; /* REDIRECTED */
+    hid_t file_type;             /* REDIRECTED: opened at the first transfer */
+};
+
+/* ---- native's answers ---- */
+
+static hid_t native_get(const struct mkt_vol_object *object, H5VL_dataset_get_t what)
+{
+    H5VL_dataset_get_args_t args = {.op_type = what};
+
+    if (H5VLdataset_get(object->under, object->under_vol_id, &args, H5P_DATASET_XFER_DEFAULT, NULL) < 0)
+        return H5I_INVALID_HID;
+    return what == H5VL_DATASET_GET_TYPE    ? args.args.get_type.type_id
+           : what == H5VL_DATASET_GET_SPACE ? args.args.get_space.space_id
+                                            : args.args.get_dcpl.dcpl_id;
+}
+
+static herr_t native_token(const struct mkt_vol_object *object, uint8_t token_out[MKT_TOKEN_BYTES])
+{
+    H5VL_loc_params_t self = {.obj_type = H5I_DATASET, .type = H5VL_OBJECT_BY_SELF};
+    H5O_info2_t info;
+    H5VL_object_get_args_t args = {.op_type = H5VL_OBJECT_GET_INFO,
+                                   .args.get_info = {.fields = H5O_INFO_BASIC, .oinfo = &info}};
+
+    if (H5VLobject_get(object->under, &self, object->under_vol_id, &args, H5P_DATASET_XFER_DEFAULT, NULL) < 0)
+        return -1;
+    _Static_assert(sizeof info.token == MKT_TOKEN_BYTES, "tokens of HDF5 and of the market");
+    memcpy(token_out, &info.token, MKT_TOKEN_BYTES);
+    return 0;
+}
+
+static herr_t native_dims(const struct mkt_vol_object *object, uint32_t *rank_out, uint64_t *dims_out)
+{
+    hsize_t dims[MKT_MAX_RANK];
+    hid_t space = native_get(object, H5VL_DATASET_GET_SPACE);
+
+    if (space < 0)
+        return -1;
+    int rank = H5Sget_simple_extent_dims(space, dims, NULL);
+    H5Sclose(space);
+    for (int d = 0; d < rank; d++)
+        dims_out[d] = dims[d];
+    *rank_out = rank < 0 ? 0 : (uint32_t)rank;
+    return rank < 0 ? -1 : 0;
+}
+
+/* ---- what is redirected ---- */
+
+/* True for elements that are plain bytes: HDF5 need not interpret them to store them. */
+static bool type_is_plain(hid_t type)
+{
+    bool plain = true;
+
+    switch (H5Tget_class(type)) {
+    case H5T_INTEGER:
+    case H5T_FLOAT:
+    case H5T_TIME:
+    case H5T_BITFIELD:
+    case H5T_OPAQUE:
+    case H5T_ENUM:
+        return true;
+    case H5T_STRING:
+        return H5Tis_variable_str(type) == 0;
+    case H5T_REFERENCE:
+        return H5Tequal(type, H5T_STD_REF_OBJ) > 0;
+    case H5T_ARRAY: {
+        hid_t base = H5Tget_super(type);
+        plain = base >= 0 && type_is_plain(base);
+        H5Tclose(base);
+        return plain;
+    }
+    case H5T_COMPOUND: {
+        int members = H5Tget_nmembers(type);
+        for (int m = 0; plain && m < members; m++) {
+            hid_t member = H5Tget_member_type(type, (unsigned)m);
+            plain = member >= 0 && type_is_plain(member);
+            H5Tclose(member);
+        }
+        return plain && members > 0;
+    }
+    default: /* variable length, and classes younger than this code */
+        return false;
+    }
+}
+
+static enum raw_data classify(hid_t type, hid_t dcpl)
+{
+    if (H5Pget_layout(dcpl) == H5D_VIRTUAL)
+        return RAW_VIRTUAL;
+    if (!type_is_plain(type) || H5Pget_external_count(dcpl) != 0)
+        return RAW_NATIVE;
+    return RAW_REDIRECTED;
+}
+
+static uint32_t alloc_time_of(hid_t dcpl)
+{
+    H5D_alloc_time_t time = H5D_ALLOC_TIME_DEFAULT;
+
+    (void)H5Pget_alloc_time(dcpl, &time);
+    return (uint32_t)time & FLAG_ALLOC_TIME_MASK;
+}
+
+/* Decides for a dataset without an array. A writer's gets one then, since it may be written. */
+static herr_t decide(struct mkt_vol_object *object)
+{
+    struct mkt_vol_dataset *dataset = object->dataset;
+    uint8_t token[MKT_TOKEN_BYTES];
+    uint64_t dims[MKT_MAX_RANK];
+    uint32_t rank;
+    hid_t type = native_get(object, H5VL_DATASET_GET_TYPE), dcpl = native_get(object, H5VL_DATASET_GET_DCPL);
+    herr_t result = -1;
+
+    if (type < 0 || dcpl < 0)
+        goto done;
+    enum raw_data raw = classify(type, dcpl);
+    /* A reader's dataset without an array was never written: native answers with fill values. */
+    if (raw == RAW_REDIRECTED && !object->file->writable)
+        raw = RAW_NATIVE;
+    if (raw == RAW_REDIRECTED) {
+        if (native_token(object, token) < 0 || native_dims(object, &rank, dims) < 0)
+            goto done;
+        dataset->array = mkt_vol_array_find(object->file->arrays, token);
+        if (!dataset->array)
+            dataset->array = mkt_vol_array_create(object->file->arrays, token, (uint32_t)H5Tget_size(type), rank, dims,
+                                                  alloc_time_of(dcpl), false);
+        if (!dataset->array) {
+            mkt_vol_fail(H5E_RESOURCE, H5E_CANTALLOC, "no memory for the description of an array");
+            goto done;
+        }
+    }
+    dataset->raw = raw;
+    result = 0;
+done:
+    if (type >= 0)
+        H5Tclose(type);
+    if (dcpl >= 0)
+        H5Pclose(dcpl);
+    return result;
+}
+
+herr_t mkt_vol_dataset_attach(struct mkt_vol_object *object)
+{
+    uint8_t token[MKT_TOKEN_BYTES];
+
+    if (!object->file || !object->file->in_market)
+        return 0;
+    struct mkt_vol_dataset *dataset = calloc(1, sizeof *dataset);
+    if (!dataset)
+        return mkt_vol_fail(H5E_RESOURCE, H5E_CANTALLOC, "no memory for a dataset");
+    dataset->file_type = H5I_INVALID_HID;
+    if (native_token(object, token) < 0) {
+        free(dataset);
+        return -1;
+    }
+    dataset->array = mkt_vol_array_find(object->file->arrays, token);
+    dataset->raw = dataset->array ? RAW_REDIRECTED : RAW_UNKNOWN;
+    object->dataset = dataset;
+    return 0;
+}
+
+static void release_type(struct mkt_vol_dataset *dataset)
+{
+    if (dataset->file_type >= 0)
+        H5Tclose(dataset->file_type);
+    dataset->file_type = H5I_INVALID_HID;
+}
+
+void mkt_vol_dataset_detach(struct mkt_vol_object *object)
+{
+    if (!object->dataset)
+        return;
+    release_type(object->dataset);
+    free(object->dataset);
+    object->dataset = NULL;
+}
+
+/* ---- create, open, close ---- */
+
+/* A new dataset takes its ordinal now, on every rank of the group alike, whether or not this rank ever writes it. */
+static herr_t attach_created(struct mkt_vol_object *object, enum raw_data raw, hid_t type, hid_t space, uint32_t flags)
+{
+    uint8_t token[MKT_TOKEN_BYTES];
+    hsize_t dims[MKT_MAX_RANK];
+    uint64_t extent[MKT_MAX_RANK];
+
+    struct mkt_vol_dataset *dataset = calloc(1, sizeof *dataset);
+    if (!dataset)
+        return mkt_vol_fail(H5E_RESOURCE, H5E_CANTALLOC, "no memory for a dataset");
+    dataset->file_type = H5I_INVALID_HID;
+    dataset->raw = raw;
+    object->dataset = dataset;
+    if (raw != RAW_REDIRECTED)
+        return 0;
+    int rank = H5Sget_simple_extent_type(space) == H5S_NULL ? 0 : H5Sget_simple_extent_dims(space, dims, NULL);
+    if (rank < 0 || native_token(object, token) < 0)
+        return -1;
+    for (int d = 0; d < rank; d++)
+        extent[d] = dims[d];
+    dataset->array = mkt_vol_array_create(object->file->arrays, token, (uint32_t)H5Tget_size(type), (uint32_t)rank,
+                                          extent, flags, true);
+    return dataset->array ? 0 : mkt_vol_fail(H5E_RESOURCE, H5E_CANTALLOC, "no memory for the description of an array");
+}
+
+/* The list to create with: native must not allocate what it will not hold. *owned_out: close it afterwards. */
+static hid_t late_list(hid_t dcpl, uint32_t alloc_time, bool *owned_out)
+{
+    *owned_out = false;
+    if (alloc_time == H5D_ALLOC_TIME_LATE || H5Pget_layout(dcpl) == H5D_COMPACT)
+        return dcpl;
+    hid_t late = H5Pcopy(dcpl);
+    if (late >= 0 && H5Pset_alloc_time(late, H5D_ALLOC_TIME_LATE) < 0) {
+        H5Pclose(late);
+        late = H5I_INVALID_HID;
+    }
+    *owned_out = late >= 0;
+    return late;
+}
+
+void *mkt_vol_dataset_create(void *location, const H5VL_loc_params_t *loc, const char *name, hid_t lcpl, hid_t type,
+                             hid_t space, hid_t dcpl, hid_t dapl, hid_t dxpl, void **request)
+{
+    if (!mkt_vol_object_usable(location))
+        return NULL;
+    struct mkt_vol_object *parent = location;
+    bool in_market = parent->file && parent->file->in_market, owned = false;
+    enum raw_data raw = in_market ? classify(type, dcpl) : RAW_NATIVE;
+    uint32_t alloc_time = in_market ? alloc_time_of(dcpl) : 0;
+    hid_t list = dcpl;
+
+    if (raw == RAW_REDIRECTED)
+        list = late_list(dcpl, alloc_time, &owned);
+    if (list < 0)
+        return NULL;
+    void *under = H5VLdataset_create(parent->under, loc, parent->under_vol_id, name, lcpl, type, space, list, dapl,
+                                     dxpl, request);
+    if (owned)
+        H5Pclose(list);
+    if (!under)
+        return NULL;
+    struct mkt_vol_object *object =
+        mkt_vol_object_wrap(under, mkt_vol_native_id(), H5I_DATASET, mkt_vol_file_of(under, H5I_DATASET));
+    if (!object) {
+        H5VLdataset_close(under, parent->under_vol_id, dxpl, NULL);
+        return NULL;
+    }
+    if (!object->file->in_market)
+        return object;
+    /* As MPI-IO does: space in a parallel file is allocated early. */
+    if (object->file->size > 1)
+        alloc_time = H5D_ALLOC_TIME_EARLY;
+    if (attach_created(object, in_market ? raw : classify(type, dcpl), type, space, alloc_time) < 0) {
+        mkt_vol_dataset_close(object, dxpl, NULL);
+        return NULL;
+    }
+    return object;
+}
+
+void *mkt_vol_dataset_open(void *location, const H5VL_loc_params_t *loc, const char *name, hid_t dapl, hid_t dxpl,
+                           void **request)
+{
+    struct mkt_vol_object *parent = location;
+
+    if (!mkt_vol_object_usable(location))
+        return NULL;
+    void *under = H5VLdataset_open(parent->under, loc, parent->under_vol_id, name, dapl, dxpl, request);
+    return mkt_vol_object_adopt(under, H5I_DATASET); /* attaches */
+}
+
+herr_t mkt_vol_dataset_close(void *object, hid_t dxpl, void **request)
+{
+    struct mkt_vol_object *dataset = object;
+
+    if (dataset->dataset)
+        release_type(dataset->dataset); /* a committed type is an object of the file, too */
+    if (!mkt_vol_object_closing(dataset))
+        return 0;
+    herr_t result = H5VLdataset_close(dataset->under, dataset->under_vol_id, dxpl, request);
+    if (result >= 0)
+        mkt_vol_dataset_detach(dataset);
+    return mkt_vol_object_closed(dataset, result);
+}
+
+/* ---- transfers ---- */
+
+static herr_t native_read(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space, hid_t file_space, hid_t dxpl,
+                          void *buffer)
+{
+    return H5VLdataset_read(1, &object->under, object->under_vol_id, &mem_type, &mem_space, &file_space, dxpl, &buffer,
+                            NULL);
+}
+
+/* Native refuses to write such data by MPI-IO, since each rank's copy of the metadata would differ. So do we. */
+static herr_t native_write(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space, hid_t file_space, hid_t dxpl,
+                           const void *buffer)
+{
+    if (object->dataset && object->file->size > 1)
+        return mkt_vol_fail(H5E_DATASET, H5E_UNSUPPORTED,
+                            "Parallel IO does not support writing VL or region reference datatypes yet");
+    return H5VLdataset_write(1, &object->under, object->under_vol_id, &mem_type, &mem_space, &file_space, dxpl, &buffer,
+                             NULL);
+}
+
+/* Readies a dataset of a market file for a transfer. `transfer->array` stays NULL if native does it. */
+static herr_t transfer_begin(struct mkt_vol_transfer *transfer, struct mkt_vol_object *object)
+{
+    struct mkt_vol_dataset *dataset = object->dataset;
+
+    if (dataset->raw == RAW_UNKNOWN && decide(object) < 0)
+        return -1;
+    if (dataset->raw == RAW_VIRTUAL)
+        return mkt_vol_fail(H5E_DATASET, H5E_UNSUPPORTED,
+                            "%s: virtual datasets are not supported in the market; use mode `file` for this path",
+                            object->file->path);
+    if (dataset->raw != RAW_REDIRECTED)
+        return 0;
+    if (dataset->file_type < 0)
+        dataset->file_type = native_get(object, H5VL_DATASET_GET_TYPE);
+    transfer->dataset = object;
+    transfer->array = dataset->array;
+    transfer->file_type = dataset->file_type;
+    return dataset->file_type < 0 ? -1 : 0;
+}
+
+static herr_t read_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space, hid_t file_space, hid_t dxpl,
+                       void *buffer)
+{
+    struct mkt_vol_transfer transfer = {
+        .mem_type = mem_type, .mem_space = mem_space, .file_space = file_space, .dxpl = dxpl};
+    bool owned;
+
+    if (!mkt_vol_object_usable(object))
+        return -1;
+    if (!object->dataset)
+        return native_read(object, mem_type, mem_space, file_space, dxpl, buffer);
+    if (transfer_begin(&transfer, object) < 0)
+        return -1;
+    if (transfer.array)
+        return mkt_vol_transfer_read(&transfer, buffer);
+    hid_t list = mkt_vol_independent_list(dxpl, &owned);
+    herr_t result = list < 0 ? -1 : native_read(object, mem_type, mem_space, file_space, list, buffer);
+    if (list >= 0 && owned)
+        H5Pclose(list);
+    return result;
+}
+
+static herr_t write_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space, hid_t file_space, hid_t dxpl,
+                        const void *buffer)
+{
+    struct mkt_vol_transfer transfer = {
+        .mem_type = mem_type, .mem_space = mem_space, .file_space = file_space, .dxpl = dxpl};
+    bool owned;
+
+    if (!mkt_vol_object_usable(object))
+        return -1;
+    if (!object->dataset)
+        return native_write(object, mem_type, mem_space, file_space, dxpl, buffer);
+    if (!object->file->writable)
+        return mkt_vol_fail(H5E_DATASET, H5E_WRITEERROR, "no write intent on file");
+    if (transfer_begin(&transfer, object) < 0)
+        return -1;
+    if (transfer.array)
+        return mkt_vol_transfer_write(&transfer, buffer);
+    hid_t list = mkt_vol_independent_list(dxpl, &owned);
+    herr_t result = list < 0 ? -1 : native_write(object, mem_type, mem_space, file_space, list, buffer);
+    if (list >= 0 && owned)
+        H5Pclose(list);
+    return result;
+}
+
+herr_t mkt_vol_dataset_read(size_t count, void *dataset[], hid_t mem_type[], hid_t mem_space[], hid_t file_space[],
+                            hid_t dxpl, void *buffer[], void **request)
+{
+    (void)request; /* nothing is asynchronous */
+    for (size_t i = 0; i < count; i++)
+        if (read_one(dataset[i], mem_type[i], mem_space[i], file_space[i], dxpl, buffer[i]) < 0)
+            return -1;
+    return 0;
+}
+
+herr_t mkt_vol_dataset_write(size_t count, void *dataset[], hid_t mem_type[], hid_t mem_space[], hid_t file_space[],
+                             hid_t dxpl, const void *buffer[], void **request)
+{
+    (void)request;
+    for (size_t i = 0; i < count; i++)
+        if (write_one(dataset[i], mem_type[i], mem_space[i], file_space[i], dxpl, buffer[i]) < 0)
+            return -1;
+    return 0;
+}
+
+/* ---- get, specific, optional ---- */
+
+/* Bytes that native would have allocated by now for a redirected dataset. */
+static herr_t storage_size(struct mkt_vol_object *object, uint64_t *bytes_out)
+{
+    const struct mkt_array *meta = mkt_vol_array_meta(object->dataset->array);
+    struct mkt_vol_sources sources;
+    struct mkt_error error;
+    hsize_t chunk[MKT_MAX_RANK];
+
+    hid_t dcpl = native_get(object, H5VL_DATASET_GET_DCPL);
+    if (dcpl < 0)
+        return -1;
+    bool chunked = H5Pget_layout(dcpl) == H5D_CHUNKED;
+    if (chunked && H5Pget_chunk(dcpl, MKT_MAX_RANK, chunk) < 0)
+        chunked = false;
+    H5Pclose(dcpl);
+    if (mkt_vol_sources_open(&sources, object->dataset->array, &error) != MKT_OK)
+        return mkt_vol_fail_status(&error);
+    bool written = !mkt_vol_sources_empty(&sources);
+    mkt_vol_sources_close(&sources);
+
+    uint64_t bytes = meta->element_bytes;
+    for (uint32_t d = 0; d < meta->rank; d++)
+        bytes *= chunked ? (meta->dims[d] + chunk[d] - 1) / chunk[d] * chunk[d] : meta->dims[d];
+    bool allocated = written || (meta->flags & FLAG_ALLOC_TIME_MASK) == H5D_ALLOC_TIME_EARLY;
+    *bytes_out = allocated ? bytes : 0;
+    return 0;
+}
+
+static herr_t get_redirected(struct mkt_vol_object *object, H5VL_dataset_get_args_t *args)
+{
+    uint64_t bytes;
+
+    switch (args->op_type) {
+    case H5VL_DATASET_GET_STORAGE_SIZE:
+        if (storage_size(object, &bytes) < 0)
+            return -1;
+        *args->args.get_storage_size.storage_size = bytes;
+        return 1;
+    case H5VL_DATASET_GET_SPACE_STATUS:
+        if (storage_size(object, &bytes) < 0)
+            return -1;
+        *args->args.get_space_status.status = bytes > 0 ? H5D_SPACE_STATUS_ALLOCATED : H5D_SPACE_STATUS_NOT_ALLOCATED;
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+herr_t mkt_vol_dataset_get(void *dataset, H5VL_dataset_get_args_t *args, hid_t dxpl, void **request)
+{
+    struct mkt_vol_object *object = dataset;
+
+    if (!mkt_vol_object_usable(object))
+        return -1;
+    bool redirected = object->dataset && object->dataset->raw == RAW_REDIRECTED;
+    if (redirected) {
+        herr_t answered = get_redirected(object, args);
+        if (answered != 0)
+            return answered < 0 ? -1 : 0;
+    }
+    if (H5VLdataset_get(object->under, object->under_vol_id, args, dxpl, request) < 0)
+        return -1;
+    if (redirected && args->op_type == H5VL_DATASET_GET_DCPL) {
+        uint32_t time = mkt_vol_array_meta(object->dataset->array)->flags & FLAG_ALLOC_TIME_MASK;
+        if (time != H5D_ALLOC_TIME_DEFAULT)
+            return H5Pset_alloc_time(args->args.get_dcpl.dcpl_id, (H5D_alloc_time_t)time);
+    }
+    return 0;
+}
+
+herr_t mkt_vol_dataset_specific(void *dataset, H5VL_dataset_specific_args_t *args, hid_t dxpl, void **request)
+{
+    struct mkt_vol_object *object = dataset;
+    uint64_t dims[MKT_MAX_RANK];
+    uint32_t rank;
+
+    if (!mkt_vol_object_usable(object))
+        return -1;
+    if (H5VLdataset_specific(object->under, object->under_vol_id, args, dxpl, request) < 0)
+        return -1;
+    if (args->op_type != H5VL_DATASET_SET_EXTENT || !object->dataset)
+        return 0;
+    if (object->dataset->raw == RAW_UNKNOWN && decide(object) < 0)
+        return -1;
+    if (object->dataset->raw != RAW_REDIRECTED)
+        return 0;
+    if (native_dims(object, &rank, dims) < 0)
+        return -1;
+    return mkt_vol_array_resize(object->dataset->array, dims);
+}
+
+/* Native would answer of the empty dataset in the image, which isn't the truth. */
+static herr_t optional_redirected(struct mkt_vol_object *object, H5VL_optional_args_t *args)
+{
+    H5VL_native_dataset_optional_args_t *native = args->args;
+
+    switch (args->op_type) {
+    case H5VL_NATIVE_DATASET_GET_OFFSET:
+        *native->get_offset.offset = HADDR_UNDEF; /* it lies in no file */
+        return 1;
+    case H5VL_NATIVE_DATASET_GET_CHUNK_STORAGE_SIZE:
+    case H5VL_NATIVE_DATASET_GET_NUM_CHUNKS:
+    case H5VL_NATIVE_DATASET_GET_CHUNK_INFO_BY_IDX:
+    case H5VL_NATIVE_DATASET_GET_CHUNK_INFO_BY_COORD:
+    case H5VL_NATIVE_DATASET_CHUNK_READ:
+    case H5VL_NATIVE_DATASET_CHUNK_WRITE:
+    case H5VL_NATIVE_DATASET_CHUNK_ITER:
+        return mkt_vol_fail(H5E_DATASET, H5E_UNSUPPORTED,
+                            "%s: chunk queries and direct chunk I/O are not supported for data in the market; use "
+                            "mode `file` for this path",
+                            object->file->path);
+    default:
+        return 0;
+    }
+}
+
+herr_t mkt_vol_dataset_optional(void *dataset, H5VL_optional_args_t *args, hid_t dxpl, void **request)
+{
+    struct mkt_vol_object *object = dataset;
+
+    if (!mkt_vol_object_usable(object))
+        return -1;
+    if (object->dataset && object->dataset->raw == RAW_UNKNOWN && decide(object) < 0)
+        return -1;
+    if (object->dataset && object->dataset->raw == RAW_REDIRECTED) {
+        herr_t answered = optional_redirected(object, args);
+        if (answered != 0)
+            return answered < 0 ? -1 : 0;
+    }
+    return H5VLdataset_optional(object->under, object->under_vol_id, args, dxpl, request);
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A read: what pieces hold lies over what the native dataset holds. Native is asked only where the pieces are not
+ * known to cover everything that is wanted.
+ */
+#include <string.h>
+
+#include "vol/transfer_internal.h"
+
+#define SEEN_MAX 8 /* pieces compared with each other to tell whether they overlap */
+
+/* ---- do the pieces cover the want? ---- */
+
+struct cover {
+    struct mkt_vol_io *io;
+    const struct mkt_slab *want;
+    uint64_t moved;   /* elements, sum over the pieces */
+    uint32_t hits;
+    bool overlap;     /* two pieces may share elements */
+    uint32_t whole;   /* 1 + ordinal of the last box that holds all of the want; what came before doesn't count */
+    struct mkt_slab seen[SEEN_MAX];
+};
+
+static void move_nothing(void *context, const struct mkt_move *move)
+{
+    (void)context;
+    (void)move;
+}
+
+static enum mkt_status map_table(const struct mkt_vol_io *io, const struct mkt_piece *piece, const void **table_out)
+{
+    struct mkt_error error;
+    void *table = NULL;
+
+    if (piece->form == MKT_PIECE_MASKED || piece->form == MKT_PIECE_LIST) {
+        enum mkt_status status = mkt_client_map(io->client, &piece->table, false, &table, &error);
+        if (status != MKT_OK)
+            return status;
+        if (!mkt_piece_table_is_valid(piece, table, io->file_bytes))
+            return MKT_CORRUPT;
+    }
+    *table_out = table;
+    return MKT_OK;
+}
+
+static bool box_holds(const struct mkt_piece *piece, const struct mkt_slab *want)
+{
+    if (piece->form != MKT_PIECE_BOX)
+        return false;
+    for (uint32_t d = 0; d < want->rank; d++)
+        if (want->dim[d].start < piece->slab.dim[d].start || mkt_dim_end(&want->dim[d]) > mkt_dim_end(&piece->slab.dim[d]))
+            return false;
+    return true;
+}
+
+static enum mkt_status cover_piece(void *context, const struct mkt_piece *piece)
+{
+    struct cover *cover = context;
+    struct mkt_layout packed;
+    const void *table;
+
+    if (piece->slab.rank != cover->want->rank)
+        return MKT_CORRUPT;
+    cover->hits++;
+    if (box_holds(piece, cover->want)) {
+        cover->whole = cover->hits;
+        return MKT_OK;
+    }
+    for (uint32_t i = 0; i + 1 < cover->hits && i < SEEN_MAX; i++)
+        cover->overlap = cover->overlap || mkt_slab_bounds_meet(&cover->seen[i], &piece->slab);
+    if (cover->hits <= SEEN_MAX)
+        cover->seen[cover->hits - 1] = piece->slab;
+
+    enum mkt_status status = map_table(cover->io, piece, &table);
+    if (status != MKT_OK)
+        return status;
+    mkt_layout_packed(&packed, cover->want, cover->io->file_bytes, 0);
+    cover->moved += mkt_plan_piece(cover->want, &packed, piece, table, cover->io->file_bytes, move_nothing, NULL);
+    return MKT_OK;
+}
+
+/* Sets *covered_out and, in *skip_out, how many pieces need not be copied since a later one holds everything. */
+static enum mkt_status covered(struct mkt_vol_io *io, const struct mkt_slab *want, bool *covered_out,
+                               uint32_t *skip_out)
+{
+    struct cover cover = {.io = io, .want = want};
+
+    enum mkt_status status = mkt_vol_sources_query(&io->sources, want, cover_piece, &cover);
+    bool disjoint = cover.hits <= SEEN_MAX ? !cover.overlap : mkt_vol_sources_disjoint(&io->sources);
+    *covered_out = cover.whole > 0 || (disjoint && cover.moved == mkt_slab_elements(want));
+    *skip_out = cover.whole > 0 ? cover.whole - 1 : 0;
+    return status;
+}
+
+/* ---- copying ---- */
+
+struct copy {
+    struct mkt_vol_io *io;
+    const struct mkt_slab *want;
+    const struct mkt_layout *layout;
+    void *memory, *piece;
+    uint32_t skip;
+    struct mkt_error error;
+};
+
+static void move_get(void *context, const struct mkt_move *move)
+{
+    const struct copy *copy = context;
+
+    mkt_engine_shm.move(move, MKT_GET, copy->memory, copy->piece);
+}
+
+static enum mkt_status copy_piece(void *context, const struct mkt_piece *piece)
+{
+    struct copy *copy = context;
+    const void *table;
+
+    if (copy->skip > 0) {
+        copy->skip--;
+        return MKT_OK;
+    }
+    if (piece->slab.rank != copy->want->rank)
+        return MKT_CORRUPT;
+    enum mkt_status status = map_table(copy->io, piece, &table);
+    if (status == MKT_OK)
+        status = mkt_client_map(copy->io->client, &piece->data, false, &copy->piece, &copy->error);
+    if (status == MKT_OK)
+        mkt_plan_piece(copy->want, copy->layout, piece, table, copy->io->file_bytes, move_get, copy);
+    return status;
+}
+
+static herr_t fail(const struct mkt_vol_io *io, enum mkt_status status, const struct mkt_error *error)
+{
+    return mkt_vol_fail(H5E_DATASET, H5E_READERROR, "%s: cannot read a dataset from the market: %s%s%s",
+                        io->transfer->dataset->file->path, mkt_status_text(status), error->text[0] ? ": " : "",
+                        error->text);
+}
+
+static herr_t copy_pieces(struct mkt_vol_io *io, const struct mkt_slab *want, const struct mkt_layout *layout,
+                          uint32_t skip, void *memory)
+{
+    struct copy copy = {.io = io, .want = want, .layout = layout, .memory = memory, .skip = skip};
+
+    enum mkt_status status = mkt_vol_sources_query(&io->sources, want, copy_piece, &copy);
+    return status == MKT_OK ? 0 : fail(io, status, &copy.error);
+}
+
+/* ---- what lies under the pieces ---- */
+
+static herr_t native_read(struct mkt_vol_io *io, hid_t mem_type, hid_t mem_space, hid_t file_space, void *buffer)
+{
+    struct mkt_vol_object *dataset = io->transfer->dataset;
+    bool owned;
+    hid_t list = mkt_vol_independent_list(io->transfer->dxpl, &owned);
+
+    if (list < 0)
+        return -1;
+    herr_t result = H5VLdataset_read(1, &dataset->under, dataset->under_vol_id, &mem_type, &mem_space, &file_space,
+                                     list, &buffer, NULL);
+    if (owned)
+        H5Pclose(list);
+    return result;
+}
+
+static herr_t native_read_packed(struct mkt_vol_io *io, hid_t file_space, uint64_t elements, void *packed_out)
+{
+    hsize_t length = elements;
+    hid_t memory = H5Screate_simple(1, &length, NULL);
+
+    if (memory < 0)
+        return -1;
+    herr_t result = native_read(io, io->transfer->file_type, memory, file_space, packed_out);
+    H5Sclose(memory);
+    return result;
+}
+
+static hid_t space_of_slab(const struct mkt_vol_io *io, const struct mkt_slab *slab)
+{
+    hsize_t dims[MKT_MAX_RANK], start[MKT_MAX_RANK], stride[MKT_MAX_RANK], count[MKT_MAX_RANK], block[MKT_MAX_RANK];
+    const struct mkt_array *meta = mkt_vol_array_meta(io->transfer->array);
+
+    if (slab->rank == 0)
+        return H5Screate(H5S_SCALAR);
+    for (uint32_t d = 0; d < slab->rank; d++) {
+        dims[d] = meta->dims[d];
+        start[d] = slab->dim[d].start;
+        stride[d] = slab->dim[d].stride;
+        count[d] = slab->dim[d].count;
+        block[d] = slab->dim[d].block;
+    }
+    hid_t space = H5Screate_simple((int)slab->rank, dims, NULL);
+    if (space >= 0 && H5Sselect_hyperslab(space, H5S_SELECT_SET, start, stride, count, block) < 0) {
+        H5Sclose(space);
+        space = H5I_INVALID_HID;
+    }
+    return space;
+}
+
+/* ---- the three ways to read ---- */
+
+herr_t mkt_vol_overlay_direct(struct mkt_vol_io *io, void *buffer)
+{
+    const struct mkt_vol_transfer *transfer = io->transfer;
+    bool all;
+    uint32_t skip;
+
+    enum mkt_status status = covered(io, &io->file.slab, &all, &skip);
+    if (status != MKT_OK)
+        return fail(io, status, &(struct mkt_error){0});
+    if (!all && native_read(io, transfer->mem_type, transfer->mem_space, transfer->file_space, buffer) < 0)
+        return -1;
+    return copy_pieces(io, &io->file.slab, &io->layout, skip, buffer);
+}
+
+herr_t mkt_vol_overlay_slab(struct mkt_vol_io *io, const struct mkt_slab *want, void *packed_out)
+{
+    struct mkt_layout packed;
+    bool all;
+    uint32_t skip;
+
+    enum mkt_status status = covered(io, want, &all, &skip);
+    if (status != MKT_OK)
+        return fail(io, status, &(struct mkt_error){0});
+    if (!all) {
+        hid_t space = space_of_slab(io, want);
+        if (space < 0)
+            return -1;
+        herr_t result = native_read_packed(io, space, mkt_slab_elements(want), packed_out);
+        H5Sclose(space);
+        if (result < 0)
+            return -1;
+    }
+    mkt_layout_packed(&packed, want, io->file_bytes, 0);
+    return copy_pieces(io, want, &packed, skip, packed_out);
+}
+
+/* A run of a row-major extent, cut at the ends of rows, as a box. Returns its elements. */
+static uint64_t row_of(const struct mkt_vol_selection *file, uint64_t offset, uint64_t most, struct mkt_slab *row_out)
+{
+    uint64_t length = 1;
+
+    row_out->rank = file->rank;
+    for (uint32_t d = file->rank; d-- > 0;) {
+        uint64_t at = offset % file->dims[d];
+
+        if (d + 1 == file->rank)
+            length = file->dims[d] - at < most ? file->dims[d] - at : most;
+        uint64_t block = d + 1 == file->rank ? length : 1;
+        row_out->dim[d] = (struct mkt_dim){at, block, 1, block};
+        offset /= file->dims[d];
+    }
+    return length;
+}
+
+static herr_t copy_runs(struct mkt_vol_io *io, uint8_t *packed)
+{
+    struct mkt_vol_runs runs;
+    struct mkt_layout layout;
+    struct mkt_slab row;
+    uint64_t offset, length;
+    herr_t result = mkt_vol_runs_open(&runs, &io->file);
+
+    while (result >= 0) {
+        result = mkt_vol_runs_next(&runs, UINT64_MAX, &offset, &length);
+        if (result < 0 || length == 0)
+            break;
+        for (uint64_t done = 0; done < length && result >= 0;) {
+            uint64_t step = row_of(&io->file, offset + done, length - done, &row);
+
+            mkt_layout_packed(&layout, &row, io->file_bytes, 0);
+            result = copy_pieces(io, &row, &layout, 0, packed);
+            packed += step * io->file_bytes;
+            done += step;
+        }
+    }
+    mkt_vol_runs_close(&runs);
+    return result;
+}
+
+herr_t mkt_vol_overlay_runs(struct mkt_vol_io *io, void *packed_out)
+{
+    bool all;
+    uint32_t skip;
+
+    /* One piece that holds the bounding box holds every run; short of that native fills in first. */
+    enum mkt_status status = covered(io, &io->file.slab, &all, &skip);
+    if (status != MKT_OK)
+        return fail(io, status, &(struct mkt_error){0});
+    if (!all && native_read_packed(io, io->file.space, io->file.elements, packed_out) < 0)
+        return -1;
+    return copy_runs(io, packed_out);
+}

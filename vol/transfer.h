@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Raw data of redirected datasets: one dataset, one selection, between the application's buffer and pieces.
+ */
+#ifndef MKT_VOL_TRANSFER_H
+#define MKT_VOL_TRANSFER_H
+
+#include "vol/arrays.h"
+
+/* One H5Dread or H5Dwrite of one dataset. */
+struct mkt_vol_transfer {
+    struct mkt_vol_object *dataset;
+    struct mkt_vol_array *array;
+    hid_t file_type;
+    hid_t mem_type, mem_space, file_space, dxpl; /* as the application gave them */
+};
+
+herr_t mkt_vol_transfer_write(const struct mkt_vol_transfer *transfer, const void *buffer);
+herr_t mkt_vol_transfer_read(const struct mkt_vol_transfer *transfer, void *buffer);
+
+#endif
