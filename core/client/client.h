@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A process's way to its market: connects to the daemon of this node, user and job (starts one where asked),
- * keeps the arenas mapped, and turns calls into messages. Used by the plugin, so: libc only, no thread, no signal
- * handler, nothing printed but through core/base/log.h.
+ * A process's way to its market: connects to the daemon of this node, user and job (starts one
+ * where asked), keeps the arenas mapped, and turns calls into messages. Used by the plugin, so:
+ * libc only, no thread, no signal handler, nothing printed but through core/base/log.h.
  *
- * Every call that talks to the daemon blocks until its answer, at most until its deadline, and fills `error`
- * with cause and remedy. After a lost connection every call fails with MKT_PEER_DOWN; the handle can only be destroyed.
- * A forked child must not use its parent's handle: calls answer MKT_INVALID there and destroy only frees.
- * Not thread-safe: the caller serialises (HDF5's global lock does).
+ * Every call that talks to the daemon blocks until its answer, at most until its deadline, and
+ * fills `error` with cause and remedy. After a lost connection every call fails with MKT_PEER_DOWN;
+ * the handle can only be destroyed. A forked child must not use its parent's handle: calls answer
+ * MKT_INVALID there and destroy only frees. Not thread-safe: the caller serialises (HDF5's global
+ * lock does).
  */
 #ifndef MKT_CLIENT_CLIENT_H
 #define MKT_CLIENT_CLIENT_H
@@ -18,15 +19,19 @@
 struct mkt_client;
 
 struct mkt_client_options {
-    const char *directory;   /* NULL: $H5MARKET_DIR, else the default folder of this user, boot and batch job */
+    const char *directory;   /* NULL: $H5MARKET_DIR, else the default folder of this user, boot and
+                                batch job */
     const char *daemon_path; /* the h5marketd to start; NULL: never start one */
     const char *config_path; /* h5market.yaml; NULL: $H5MARKET_CONFIG, else none */
     uint32_t connect_timeout_ms; /* 0: 10 s */
+    uint32_t silence_ms; /* a daemon that says nothing for so long counts as lost; 0: 60 s */
 };
 
-/* MKT_NOT_FOUND: no daemon and none to start. MKT_DENIED: another user's. MKT_PROTOCOL: another version. MKT_INVALID: bad configuration
- * (text names file and line). MKT_TIMED_OUT. MKT_IO_ERROR: the log of the daemon that didn't start is named. */
-enum mkt_status mkt_client_connect(const struct mkt_client_options *options, struct mkt_client **client_out, struct mkt_error *error);
+/* MKT_NOT_FOUND: no daemon and none to start. MKT_DENIED: another user's. MKT_PROTOCOL: another
+ * version. MKT_INVALID: bad configuration (text names file and line). MKT_TIMED_OUT. MKT_IO_ERROR:
+ * the log of the daemon that didn't start is named. */
+enum mkt_status mkt_client_connect(const struct mkt_client_options *options,
+                                   struct mkt_client **client_out, struct mkt_error *error);
 void mkt_client_destroy(struct mkt_client *client);
 
 /* True once the connection is lost. */
@@ -37,19 +42,22 @@ void mkt_client_rule(const struct mkt_client *client, const char *path, struct m
 /* Round trips made so far. */
 uint64_t mkt_client_round_trips(const struct mkt_client *client);
 
-/* The folder of the socket, whether or not it exists. Creates it (0700) if `create`. MKT_DENIED if it is someone else's or open to others. */
-enum mkt_status mkt_client_directory(const char *wanted, bool create, char *path_out, size_t capacity, struct mkt_error *error);
+/* The folder of the socket, whether or not it exists. Creates it (0700) if `create`. MKT_DENIED if
+ * it is someone else's or open to others. */
+enum mkt_status mkt_client_directory(const char *wanted, bool create, char *path_out,
+                                     size_t capacity, struct mkt_error *error);
 
 /* ---- opening ---- */
 struct mkt_open {
-    const char *path;        /* rank 0; NULL on the other ranks */
+    const char *path; /* rank 0; NULL on the other ranks */
     enum mkt_intent intent;
     uint8_t token[MKT_ID_BYTES]; /* of the group; ignored for size 1 */
     uint32_t rank, size;
-    int64_t wait_ms;         /* -1: by rule */
-    uint64_t version;        /* 0: newest */
-    bool after_start;        /* only versions published after this client connected */
-    /* Called every 50 to 250 ms while it waits; true ends the wait with MKT_CANCELLED (the library's global lock, Ctrl-C). May be NULL. */
+    int64_t wait_ms;  /* -1: by rule */
+    uint64_t version; /* 0: newest */
+    bool after_start; /* only versions published after this client connected */
+    /* Called every 50 to 250 ms while it waits; true ends the wait with MKT_CANCELLED (the
+     * library's global lock, Ctrl-C). May be NULL. */
     bool (*interrupted)(void *context);
     void *context;
 };
@@ -57,18 +65,24 @@ struct mkt_opened {
     enum mkt_source source;
     uint64_t file, version;
     uint8_t object[MKT_ID_BYTES];
-    const void *image;       /* VERSION: mapped read-only until mkt_client_close */
+    const void *image; /* VERSION: mapped read-only until mkt_client_close */
     uint64_t image_bytes;
     const void *index;
     uint64_t index_bytes;
 };
-/* Resolves the path (stub, real file, place), leaves the stub for a create, asks, waits. MKT_NOT_FOUND: nothing there (the
- * caller lets native fail as it fails, or for a left-over stub reports `error`); MKT_BUSY names the holder; MKT_EXISTS; MKT_TIMED_OUT. */
-enum mkt_status mkt_client_open(struct mkt_client *client, const struct mkt_open *request, struct mkt_opened *opened_out, struct mkt_error *error);
+/* Resolves the path (stub, real file, place), leaves the stub for a create, asks, waits.
+ * MKT_NOT_FOUND: nothing there (the caller lets native fail as it fails, or for a left-over stub
+ * reports `error`); MKT_BUSY names the holder; MKT_EXISTS; MKT_TIMED_OUT; MKT_CANCELLED. What
+ * native refuses for reasons of its own (no such folder, no permission, not a file) is answered by
+ * MKT_SOURCE_NATIVE. `client` may be NULL for a reader without a daemon: a real file gives NATIVE,
+ * all else MKT_NOT_FOUND. */
+enum mkt_status mkt_client_open(struct mkt_client *client, const struct mkt_open *request,
+                                struct mkt_opened *opened_out, struct mkt_error *error);
 /* A reader is done, or a writer goes without publishing. */
 void mkt_client_close(struct mkt_client *client, uint64_t file);
-/* A writer's last close on this rank. `failure` not NULL poisons the version with that text. Rank 0 gives the image (copied into the market) and
- * the arrays that live. *version_out: the published one. Waits for the whole group. */
+/* A writer's last close on this rank. `failure` not NULL poisons the version with that text. Rank 0
+ * gives the image (copied into the market) and the arrays that live. *version_out: the published
+ * one. Waits for the whole group. */
 struct mkt_commit {
     uint64_t file, hash;
     bool unchanged, keep_open;
@@ -78,34 +92,53 @@ struct mkt_commit {
     const struct mkt_array *arrays;
     uint32_t arrays_count;
 };
-enum mkt_status mkt_client_commit(struct mkt_client *client, const struct mkt_commit *commit, uint64_t *version_out, struct mkt_error *error);
-/* Withdraws what the path names and removes its stub. MKT_NOT_FOUND: the market has nothing there. */
-enum mkt_status mkt_client_withdraw(struct mkt_client *client, const char *path, uint64_t *versions_out, struct mkt_error *error);
+enum mkt_status mkt_client_commit(struct mkt_client *client, const struct mkt_commit *commit,
+                                  uint64_t *version_out, struct mkt_error *error);
+/* Withdraws what the path names and removes its stub. MKT_NOT_FOUND: the market has nothing there.
+ */
+enum mkt_status mkt_client_withdraw(struct mkt_client *client, const char *path,
+                                    uint64_t *versions_out, struct mkt_error *error);
 
 /* What stands at a path, without a daemon. */
-enum mkt_path_kind { MKT_PATH_NONE, MKT_PATH_STUB, MKT_PATH_FILE };
+enum mkt_path_kind {
+    MKT_PATH_NONE,
+    MKT_PATH_STUB,
+    MKT_PATH_FILE
+};
 enum mkt_path_kind mkt_path_kind(const char *path);
 
 /* ---- bytes ---- */
-/* Reserves `bytes` to write into; small requests come from what was granted before. Waits while the market is full. */
-enum mkt_status mkt_client_reserve(struct mkt_client *client, uint64_t bytes, struct mkt_extent *extent_out, void **address_out, struct mkt_error *error);
+/* Reserves `bytes` to write into; small requests come from what was granted before. Waits while the
+ * market is full. */
+enum mkt_status mkt_client_reserve(struct mkt_client *client, uint64_t bytes,
+                                   struct mkt_extent *extent_out, void **address_out,
+                                   struct mkt_error *error);
 /* Gives back what was reserved and not added. */
 void mkt_client_unreserve(struct mkt_client *client, const struct mkt_extent *extent);
-/* Where an extent is mapped here; pages of the range are entered into this process's tables in one call. */
-enum mkt_status mkt_client_map(struct mkt_client *client, const struct mkt_extent *extent, bool writable, void **address_out, struct mkt_error *error);
+/* Where an extent is mapped here; pages of the range are entered into this process's tables in one
+ * call. */
+enum mkt_status mkt_client_map(struct mkt_client *client, const struct mkt_extent *extent,
+                               bool writable, void **address_out, struct mkt_error *error);
 
 /* ---- pieces of an unpublished file ---- */
-/* acknowledge: blocks until the group can see them, *first_stamp_out is set. Else they are queued and go out in batches. */
-enum mkt_status mkt_client_add(struct mkt_client *client, uint64_t file, const struct mkt_array *array, const struct mkt_piece *pieces, uint32_t count,
-                               bool acknowledge, uint64_t *first_stamp_out, struct mkt_error *error);
-enum mkt_status mkt_client_touch(struct mkt_client *client, uint64_t file, uint64_t identity, uint64_t stamp, bool *superseded_out, struct mkt_error *error);
+/* acknowledge: blocks until the group can see them; piece i got *first_stamp_out + i, or, if there
+ * were more pieces than a message holds and another rank's came between, *first_stamp_out is 0.
+ * Else they are queued, go out in batches, and *first_stamp_out (may be NULL) is 0. */
+enum mkt_status mkt_client_add(struct mkt_client *client, uint64_t file,
+                               const struct mkt_array *array, const struct mkt_piece *pieces,
+                               uint32_t count, bool acknowledge, uint64_t *first_stamp_out,
+                               struct mkt_error *error);
+enum mkt_status mkt_client_touch(struct mkt_client *client, uint64_t file, uint64_t identity,
+                                 uint64_t stamp, bool *superseded_out, struct mkt_error *error);
 /* The group's pieces of one array; *index_out stays valid until mkt_client_unreserve(extent). */
-enum mkt_status mkt_client_lookup(struct mkt_client *client, uint64_t file, uint64_t identity, struct mkt_extent *extent_out, const void **index_out,
+enum mkt_status mkt_client_lookup(struct mkt_client *client, uint64_t file, uint64_t identity,
+                                  struct mkt_extent *extent_out, const void **index_out,
                                   struct mkt_error *error);
 
 /* ---- for the command line ---- */
 /* *json_out is malloc'ed, NUL-terminated. path may be NULL for STATUS and LIST. */
-enum mkt_status mkt_client_query(struct mkt_client *client, enum mkt_query what, const char *path, char **json_out, struct mkt_error *error);
+enum mkt_status mkt_client_query(struct mkt_client *client, enum mkt_query what, const char *path,
+                                 char **json_out, struct mkt_error *error);
 enum mkt_status mkt_client_stop(struct mkt_client *client, bool discard, struct mkt_error *error);
 
 #endif

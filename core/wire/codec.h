@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A cursor that walks over the fields of a message: one description of a message serves to measure, write and
- * read it. Internal to core/wire. Integers are little-endian; lists start and end at multiples of 8 bytes
- * from the start of the payload, and what lies between is zero, so a message has exactly one encoding.
+ * A cursor that walks over the fields of a message: one description of a message serves to measure,
+ * write and read it. Internal to core/wire. Integers are little-endian; lists start and end at
+ * multiples of 8 bytes from the start of the payload, and what lies between is zero, so a message
+ * has exactly one encoding.
  */
 #ifndef MKT_WIRE_CODEC_H
 #define MKT_WIRE_CODEC_H
 
 #include "core/wire/messages.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "lists are used where they lie in a frame");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "lists are used where they lie in a frame");
 
-enum mkt_codec_mode { MKT_CODEC_MEASURE, MKT_CODEC_WRITE, MKT_CODEC_READ };
+enum mkt_codec_mode {
+    MKT_CODEC_MEASURE,
+    MKT_CODEC_WRITE,
+    MKT_CODEC_READ
+};
 
 struct mkt_codec {
     enum mkt_codec_mode mode;

@@ -16,7 +16,8 @@ static void walk_name(struct mkt_codec *codec, struct mkt_name *name)
     mkt_codec_u64(codec, &name->file_mtime_ns);
 }
 
-/* The version comes first in HELLO and WELCOME of every version; what follows it is known for our own alone. */
+/* The version comes first in HELLO and WELCOME of every version; what follows it is known for our
+ * own alone. */
 static bool walk_protocol(struct mkt_codec *codec, uint32_t *protocol)
 {
     mkt_codec_u32(codec, protocol);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The messages between a client and its daemon, decoded. messages.c turns them into frames and back, with
- * every length checked: a frame comes from another process and is not trusted. Strings and record lists of a
- * decoded message point into the frame's bytes and live as long as these. Pure; any thread.
+ * The messages between a client and its daemon, decoded. messages.c turns them into frames and
+ * back, with every length checked: a frame comes from another process and is not trusted. Strings
+ * and record lists of a decoded message point into the frame's bytes and live as long as these.
+ * Pure; any thread.
  *
- * A request carries a number chosen by the client; its reply carries the same. One-way messages have
- * no reply. A failed request is answered by MKT_MSG_ERROR.
+ * A request carries a number chosen by the client; its reply carries the same. One-way messages
+ * have no reply. A failed request is answered by MKT_MSG_ERROR.
  *
- * The frame head, ERROR and the first field of HELLO and WELCOME (the protocol version) are the same in every
- * version. Of a HELLO or WELCOME of another version only `protocol` is decoded; the other fields are empty.
+ * The frame head, ERROR and the first field of HELLO and WELCOME (the protocol version) are the
+ * same in every version. Of a HELLO or WELCOME of another version only `protocol` is decoded; the
+ * other fields are empty.
  *
- *   HELLO -> WELCOME        once, first          ADD -> ADDED           (or one-way, without `acknowledge`)
- *   OPEN -> OPENED          may wait             TOUCH -> TOUCHED
- *   CANCEL                  one-way              LOOKUP -> FOUND
- *   GRANT -> GRANTED        may wait             COMMIT -> COMMITTED    waits for the whole group
- *   RELEASE                 one-way              CLOSE                  one-way
- *   MAP -> MAPPED (+fd)                          WITHDRAW -> WITHDRAWN
- *   QUERY -> ANSWER                              STOP -> STOPPED
+ *   HELLO -> WELCOME        once, first          ADD -> ADDED           (or one-way, without
+ * `acknowledge`) OPEN -> OPENED          may wait             TOUCH -> TOUCHED CANCEL one-way
+ * LOOKUP -> FOUND GRANT -> GRANTED        may wait             COMMIT -> COMMITTED    waits for the
+ * whole group RELEASE                 one-way              CLOSE                  one-way MAP ->
+ * MAPPED (+fd)                          WITHDRAW -> WITHDRAWN QUERY -> ANSWER STOP -> STOPPED
  */
 #ifndef MKT_WIRE_MESSAGES_H
 #define MKT_WIRE_MESSAGES_H
@@ -29,9 +29,10 @@
 #include <stdint.h>
 
 #define MKT_PROTOCOL_VERSION 1
-#define MKT_ID_BYTES 16
+#define MKT_ID_BYTES         16
 
-/* Every frame starts with this head; `bytes` counts what follows it. At most one descriptor rides on a frame. */
+/* Every frame starts with this head; `bytes` counts what follows it. At most one descriptor rides
+ * on a frame. */
 struct mkt_frame_wire {
     uint32_t magic; /* MKT_FRAME_MAGIC */
     uint32_t bytes;
@@ -41,7 +42,7 @@ struct mkt_frame_wire {
     uint64_t request;
 };
 _Static_assert(sizeof(struct mkt_frame_wire) == 24, "frame head");
-#define MKT_FRAME_MAGIC 0x544b4d48u /* "HMKT" */
+#define MKT_FRAME_MAGIC     0x544b4d48u /* "HMKT" */
 #define MKT_FRAME_MAX_BYTES (1u << 20)
 
 enum mkt_msg_type {
@@ -79,7 +80,8 @@ struct mkt_bytes {
     uint32_t length;
 };
 
-/* What a client found at a path. Resolution order: the stub's object, else the real file, else the place. */
+/* What a client found at a path. Resolution order: the stub's object, else the real file, else the
+ * place. */
 struct mkt_name {
     uint8_t object[MKT_ID_BYTES];    /* the stub at the path names it; zeros: no stub */
     uint64_t parent_dev, parent_ino; /* the folder */
@@ -97,7 +99,11 @@ enum mkt_intent {
     MKT_INTENT_PROBE        /* answers at once: is there something to open? nothing is pinned */
 };
 
-enum mkt_mode { MKT_MODE_MEMORY = 1, MKT_MODE_FILE, MKT_MODE_BOTH };
+enum mkt_mode {
+    MKT_MODE_MEMORY = 1,
+    MKT_MODE_FILE,
+    MKT_MODE_BOTH
+};
 
 struct mkt_msg_hello {
     uint32_t protocol;
@@ -124,14 +130,15 @@ struct mkt_msg_error {
 
 struct mkt_msg_open {
     uint8_t token[MKT_ID_BYTES]; /* the group's; every rank sends the same */
-    uint32_t rank, size;         /* only rank 0's name, intent, mode, wait, version and keep count */
+    uint32_t rank, size; /* only rank 0's name, intent, mode, wait, version and keep count */
     uint32_t intent, mode;
-    uint32_t wait_ms;   /* READ: how long to wait for a first version if nobody writes one */
+    uint32_t wait_ms; /* READ: how long to wait for a first version if nobody writes one */
     uint32_t writer_timeout_ms; /* READ: how long to wait while a writer has it open */
-    uint64_t version;   /* READ: 0 = newest */
-    uint64_t after_ms;  /* READ: skip versions published before this (daemon's clock, 0: none) */
-    uint32_t keep;      /* CREATE, READ_WRITE: versions kept in the set; 0 = the default (1 a path) */
-    bool has_stub;      /* name.object is the object of a stub that stands there; its descriptor rides along at create */
+    uint64_t version;           /* READ: 0 = newest */
+    uint64_t after_ms; /* READ: skip versions published before this (daemon's clock, 0: none) */
+    uint32_t keep; /* CREATE, READ_WRITE: versions kept in the set; 0 = the default (1 a path) */
+    bool has_stub; /* name.object is the object of a stub that stands there; its descriptor rides
+                      along at create */
     struct mkt_bytes set; /* the rule's pattern that `keep` counts over */
     struct mkt_name name;
 };
@@ -143,7 +150,8 @@ enum mkt_source {
 };
 
 struct mkt_msg_opened {
-    uint64_t file;   /* handle for ADD, LOOKUP, COMMIT, CLOSE; the same on all ranks; 0 for NATIVE and PROBE */
+    uint64_t file; /* handle for ADD, LOOKUP, COMMIT, CLOSE; the same on all ranks; 0 for NATIVE and
+                      PROBE */
     uint32_t source; /* enum mkt_source */
     uint64_t version;
     uint8_t object[MKT_ID_BYTES];
@@ -174,30 +182,36 @@ struct mkt_msg_add {
     bool acknowledge;
     struct mkt_array array; /* token and flags count at COMMIT only */
     uint32_t count;
-    struct mkt_bytes records; /* count piece records (piece_layout.h), in the order in which the later wins */
+    struct mkt_bytes
+        records; /* count piece records (piece_layout.h), in the order in which the later wins */
 };
 struct mkt_msg_added {
     uint64_t first_stamp; /* record i got first_stamp + i */
 };
-struct mkt_msg_touch { /* the piece with this stamp was written again in place: is it still the last word on its box? */
+struct mkt_msg_touch { /* the piece with this stamp was written again in place: is it still the last
+                          word on its box? */
     uint64_t file, identity, stamp;
 };
 struct mkt_msg_touched {
-    bool superseded; /* another rank wrote into its bounding box since: write what you wrote as a new piece */
+    bool superseded; /* another rank wrote into its bounding box since: write what you wrote as a
+                        new piece */
 };
-struct mkt_msg_lookup { /* unpublished pieces of the group; the reply's extent holds an index of one array, the client's to RELEASE */
+struct mkt_msg_lookup { /* unpublished pieces of the group; the reply's extent holds an index of one
+                           array, the client's to RELEASE */
     uint64_t file, identity;
 };
 struct mkt_msg_commit {
     uint64_t file;
-    uint64_t hash;         /* of (identity, token, extents) of all arrays; the same on all ranks or the close fails */
-    bool unchanged;        /* nothing to publish on this rank */
-    bool more;             /* arrays continue in another COMMIT (no reply to this one) */
-    bool keep_open;        /* publish at a flush: the group goes on */
+    uint64_t hash;  /* of (identity, token, extents) of all arrays; the same on all ranks or the
+                       close fails */
+    bool unchanged; /* nothing to publish on this rank */
+    bool more;      /* arrays continue in another COMMIT (no reply to this one) */
+    bool keep_open; /* publish at a flush: the group goes on */
     struct mkt_bytes failure; /* not empty: this rank failed; the version is poisoned */
     struct mkt_extent image;  /* rank 0 */
     uint32_t count;
-    struct mkt_bytes arrays; /* rank 0: count array records (messages.c packs struct mkt_array) : all that live */
+    struct mkt_bytes arrays; /* rank 0: count array records (messages.c packs struct mkt_array) :
+                                all that live */
 };
 struct mkt_msg_version { /* COMMITTED */
     uint64_t version;
@@ -212,11 +226,15 @@ struct mkt_msg_count { /* WITHDRAWN */
     uint64_t versions;
 };
 struct mkt_msg_query {
-    uint32_t what;    /* enum mkt_query */
-    uint32_t part;    /* 0 first; the ANSWER says how many there are */
+    uint32_t what; /* enum mkt_query */
+    uint32_t part; /* 0 first; the ANSWER says how many there are */
     struct mkt_name name;
 };
-enum mkt_query { MKT_QUERY_STATUS = 1, MKT_QUERY_LIST, MKT_QUERY_STAT };
+enum mkt_query {
+    MKT_QUERY_STATUS = 1,
+    MKT_QUERY_LIST,
+    MKT_QUERY_STAT
+};
 struct mkt_msg_answer {
     uint32_t part, parts;
     struct mkt_bytes json;
@@ -258,15 +276,19 @@ struct mkt_msg {
 /* Bytes of the frame (head included). MKT_INVALID if it would pass MKT_FRAME_MAX_BYTES. */
 enum mkt_status mkt_msg_size(const struct mkt_msg *msg, size_t *bytes_out);
 /* Writes the frame. MKT_INVALID if it doesn't fit in `capacity`. */
-enum mkt_status mkt_msg_encode(const struct mkt_msg *msg, bool has_fd, void *frame_out, size_t capacity, size_t *bytes_out);
+enum mkt_status mkt_msg_encode(const struct mkt_msg *msg, bool has_fd, void *frame_out,
+                               size_t capacity, size_t *bytes_out);
 /* Checks a frame head before its payload is read. MKT_PROTOCOL. */
 enum mkt_status mkt_frame_check(const struct mkt_frame_wire *head);
-/* Decodes the payload (head->bytes bytes). MKT_PROTOCOL on anything that isn't exactly a message of that type. */
-enum mkt_status mkt_msg_decode(const struct mkt_frame_wire *head, const void *payload, struct mkt_msg *msg_out);
+/* Decodes the payload (head->bytes bytes). MKT_PROTOCOL on anything that isn't exactly a message of
+ * that type. */
+enum mkt_status mkt_msg_decode(const struct mkt_frame_wire *head, const void *payload,
+                               struct mkt_msg *msg_out);
 
 /* Array records of COMMIT: packs into / reads from a byte list. `offset` advances. */
 size_t mkt_array_record_bytes(const struct mkt_array *array);
 void mkt_array_record_encode(const struct mkt_array *array, void *out);
-enum mkt_status mkt_array_record_decode(struct mkt_bytes records, uint32_t *offset, struct mkt_array *array_out);
+enum mkt_status mkt_array_record_decode(struct mkt_bytes records, uint32_t *offset,
+                                        struct mkt_array *array_out);
 
 #endif

@@ -87,9 +87,9 @@ enum mkt_status mkt_rules_decode(struct mkt_bytes bytes, struct mkt_rule **rules
 }
 
 /*
- * Stars match as little as they can and grow when what follows fails. Only the last star of each kind
- * has to be remembered: a later `**` can take whatever an earlier star could have taken, and a `*` can't leave
- * its component; so the time is at most pattern x text for each kind.
+ * Stars match as little as they can and grow when what follows fails. Only the last star of each
+ * kind has to be remembered: a later `**` can take whatever an earlier star could have taken, and a
+ * `*` can't leave its component; so the time is at most pattern x text for each kind.
  */
 static bool pattern_matches(const char *pattern, const char *text)
 {

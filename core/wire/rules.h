@@ -8,9 +8,13 @@
 
 #include "core/wire/messages.h"
 
-enum mkt_publish { MKT_PUBLISH_CLOSE = 1, MKT_PUBLISH_FLUSH };
+enum mkt_publish {
+    MKT_PUBLISH_CLOSE = 1,
+    MKT_PUBLISH_FLUSH
+};
 
-/* A pattern without a slash matches the last component of a path, one with a slash the absolute path;
+/* A pattern without a slash matches the last component of a path, one with a slash the absolute
+ * path;
  * `*` and `?` don't match a slash, `**` does. */
 struct mkt_rule {
     const char *pattern;
@@ -19,14 +23,17 @@ struct mkt_rule {
     uint32_t wait_ms;
     uint32_t writer_timeout_ms; /* 0: the default */
     uint32_t publish;           /* enum mkt_publish; 0: the default */
-    uint32_t publish_close;     /* `publish: close N`: versions appear from the Nth close on; 0 = 1 */
+    uint32_t publish_close; /* `publish: close N`: versions appear from the Nth close on; 0 = 1 */
 };
 
 /* Encodes `count` rules; *bytes_out is malloc'ed and the caller's. */
-enum mkt_status mkt_rules_encode(const struct mkt_rule *rules, uint32_t count, void **bytes_out, uint32_t *length_out);
+enum mkt_status mkt_rules_encode(const struct mkt_rule *rules, uint32_t count, void **bytes_out,
+                                 uint32_t *length_out);
 /* Decodes into one malloc'ed block that the caller frees (patterns point into it). MKT_PROTOCOL. */
-enum mkt_status mkt_rules_decode(struct mkt_bytes bytes, struct mkt_rule **rules_out, uint32_t *count_out);
+enum mkt_status mkt_rules_decode(struct mkt_bytes bytes, struct mkt_rule **rules_out,
+                                 uint32_t *count_out);
 /* The first rule that matches the absolute path, or NULL. */
-const struct mkt_rule *mkt_rules_match(const struct mkt_rule *rules, uint32_t count, const char *path);
+const struct mkt_rule *mkt_rules_match(const struct mkt_rule *rules, uint32_t count,
+                                       const char *path);
 
 #endif

@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/client/link.h"
+#include "core/client/directory.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SLICE_FIRST_MS  100
+#define SLICE_LATER_MS  250
+#define SLICE_GROWS_MS  2000
+#define IN_FIRST_BYTES  8192
+#define OUT_FIRST_BYTES 4096
+
+uint64_t mkt_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* ---- connecting ---- */
+
+/* A socket's name holds 107 bytes; /proc gives every folder a short one. */
+static void socket_address(const char *directory, int directory_fd, struct sockaddr_un *address_out)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int length =
+        snprintf(address.sun_path, sizeof(address.sun_path), "%s/" MKT_SOCKET_NAME, directory);
+    if (length < 0 || (size_t)length >= sizeof(address.sun_path))
+        snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/" MKT_SOCKET_NAME,
+                 directory_fd);
+    *address_out = address;
+}
+
+static enum mkt_status connect_before(int fd, const struct sockaddr_un *address,
+                                      const char *directory, uint64_t deadline_ms,
+                                      struct mkt_error *error)
+{
+    while (connect(fd, (const struct sockaddr *)address, sizeof(*address)) != 0) {
+        if (errno == ECONNREFUSED || errno == ENOENT)
+            return mkt_error_set(error, MKT_NOT_FOUND, "no market daemon listens in %s", directory);
+        if (errno != EAGAIN && errno != EINTR)
+            return mkt_error_set(error, mkt_status_from_errno(errno),
+                                 "can't connect to the market daemon in %s: %s", directory,
+                                 strerror(errno));
+        if (mkt_now_ms() >= deadline_ms)
+            return mkt_error_set(error, MKT_TIMED_OUT,
+                                 "the market daemon in %s accepts no connection (is it stopped?); "
+                                 "see %s/" MKT_LOG_NAME,
+                                 directory, directory);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    return MKT_OK;
+}
+
+/* True if this number stands for a user of our name space and not for "a user that has none here".
+ */
+static bool is_own_uid(uid_t uid)
+{
+    unsigned long overflow = 65534, inside, outside, count;
+    FILE *file = fopen("/proc/sys/kernel/overflowuid", "re");
+    if (file != NULL) {
+        if (fscanf(file, "%lu", &overflow) != 1)
+            overflow = 65534;
+        fclose(file);
+    }
+    if (uid != geteuid())
+        return false;
+    if (uid != overflow)
+        return true;
+    bool mapped = false;
+    file = fopen("/proc/self/uid_map", "re");
+    while (file != NULL && fscanf(file, "%lu %lu %lu", &inside, &outside, &count) == 3)
+        mapped = mapped || (uid >= inside && uid - inside < count);
+    if (file != NULL)
+        fclose(file);
+    return mapped;
+}
+
+static enum mkt_status check_peer(int fd, const char *directory, struct mkt_error *error)
+{
+    struct ucred peer;
+    socklen_t length = sizeof(peer);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
+        return mkt_error_set(error, MKT_IO_ERROR, "can't tell who serves the market in %s: %s",
+                             directory, strerror(errno));
+    if (!is_own_uid(peer.uid))
+        return mkt_error_set(error, MKT_DENIED,
+                             "the market daemon in %s runs as user %lu, this process as %lu; "
+                             "markets are not shared between users",
+                             directory, (unsigned long)peer.uid, (unsigned long)geteuid());
+    return MKT_OK;
+}
+
+static enum mkt_status open_socket(const char *directory, int directory_fd, uint64_t deadline_ms,
+                                   int *fd_out, struct mkt_error *error)
+{
+    struct sockaddr_un address;
+    socket_address(directory, directory_fd, &address);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return mkt_error_set(error, mkt_status_from_errno(errno), "can't make a socket: %s",
+                             strerror(errno));
+    enum mkt_status status = connect_before(fd, &address, directory, deadline_ms, error);
+    if (status == MKT_OK)
+        status = check_peer(fd, directory, error);
+    if (status != MKT_OK)
+        close(fd);
+    else
+        *fd_out = fd;
+    return status;
+}
+
+enum mkt_status mkt_link_open(struct mkt_link *link, const char *directory, uint64_t deadline_ms,
+                              struct mkt_error *error)
+{
+    uint32_t silence_ms = link->silence_ms;
+    int directory_fd, fd = -1;
+    struct stat info;
+    enum mkt_status status = mkt_directory_open(directory, &directory_fd, error);
+    if (status != MKT_OK)
+        return status;
+    status = open_socket(directory, directory_fd, deadline_ms, &fd, error);
+    close(directory_fd);
+    if (status != MKT_OK)
+        return status;
+    char *copy = strdup(directory);
+    if (copy == NULL || fstat(fd, &info) != 0) {
+        free(copy);
+        close(fd);
+        return mkt_error_set(error, MKT_NO_MEMORY, "out of memory");
+    }
+    *link = (struct mkt_link){.fd = fd,
+                              .dev = info.st_dev,
+                              .ino = info.st_ino,
+                              .silence_ms = silence_ms,
+                              .heard_ms = mkt_now_ms(),
+                              .next_request = 1,
+                              .directory = copy};
+    return MKT_OK;
+}
+
+static bool is_our_socket(const struct mkt_link *link)
+{
+    struct stat info;
+    return fstat(link->fd, &info) == 0 && info.st_dev == link->dev && info.st_ino == link->ino;
+}
+
+void mkt_link_close(struct mkt_link *link)
+{
+    if (link->directory == NULL)
+        return;
+    if (is_our_socket(link))
+        close(link->fd);
+    for (unsigned i = 0; i < link->fd_count; i++)
+        close(link->fds[i]);
+    free(link->in);
+    free(link->out);
+    free(link->directory);
+    *link = (struct mkt_link){.fd = -1, .lost = true};
+}
+
+enum mkt_status mkt_link_lose(struct mkt_link *link, struct mkt_error *error,
+                              enum mkt_status status, const char *format, ...)
+{
+    char text[MKT_ERROR_TEXT_BYTES / 2];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    if (!link->lost && is_our_socket(link))
+        shutdown(link->fd, SHUT_RDWR);
+    link->lost = true;
+    return mkt_error_set(error, status, "%s; its log is %s/" MKT_LOG_NAME, text, link->directory);
+}
+
+static enum mkt_status check_stream(struct mkt_link *link, struct mkt_error *error)
+{
+    if (link->lost)
+        return mkt_error_set(error, MKT_PEER_DOWN,
+                             "the connection to the market daemon was lost before; its log is "
+                             "%s/" MKT_LOG_NAME,
+                             link->directory != NULL ? link->directory : "?");
+    if (!is_our_socket(link))
+        return mkt_link_lose(link, error, MKT_PEER_DOWN,
+                             "the program closed the descriptor of the connection to the "
+                             "market daemon");
+    return MKT_OK;
+}
+
+/* ---- sending ---- */
+
+static bool buffer_reserve(uint8_t **buffer, size_t *capacity, size_t bytes, size_t first)
+{
+    size_t wanted = *capacity > 0 ? *capacity : first;
+    while (wanted < bytes)
+        wanted *= 2;
+    if (wanted == *capacity)
+        return true;
+    uint8_t *larger = realloc(*buffer, wanted);
+    if (larger == NULL)
+        return false;
+    *buffer = larger;
+    *capacity = wanted;
+    return true;
+}
+
+static enum mkt_status queue_frame(struct mkt_link *link, struct mkt_msg *msg, bool has_fd,
+                                   struct mkt_error *error)
+{
+    size_t bytes = 0;
+    if (msg->request == 0)
+        msg->request = link->next_request++;
+    if (mkt_msg_size(msg, &bytes) != MKT_OK)
+        return mkt_error_set(error, MKT_INVALID, "a message of type %d doesn't fit into a frame",
+                             (int)msg->type);
+    if (!buffer_reserve(&link->out, &link->out_capacity, link->out_bytes + bytes, OUT_FIRST_BYTES))
+        return mkt_error_set(error, MKT_NO_MEMORY, "out of memory for a message of %zu bytes",
+                             bytes);
+    if (mkt_msg_encode(msg, has_fd, link->out + link->out_bytes, bytes, &bytes) != MKT_OK)
+        return mkt_error_set(error, MKT_INVALID, "a message of type %d can't be encoded",
+                             (int)msg->type);
+    link->out_bytes += bytes;
+    return MKT_OK;
+}
+
+enum mkt_status mkt_link_queue(struct mkt_link *link, struct mkt_msg *msg, struct mkt_error *error)
+{
+    enum mkt_status status = check_stream(link, error);
+    return status == MKT_OK ? queue_frame(link, msg, false, error) : status;
+}
+
+static ssize_t send_some(struct mkt_link *link, size_t from, int fd)
+{
+    struct iovec part = {link->out + from, link->out_bytes - from};
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {0};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (fd >= 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof(control.bytes);
+        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(head), &fd, sizeof(int));
+    }
+    return sendmsg(link->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static enum mkt_status wait_for_room(struct mkt_link *link, uint64_t started_ms,
+                                     struct mkt_error *error)
+{
+    struct pollfd poll_fd = {.fd = link->fd, .events = POLLOUT};
+    poll(&poll_fd, 1, SLICE_LATER_MS);
+    if (mkt_now_ms() - started_ms < link->silence_ms)
+        return MKT_OK;
+    return mkt_link_lose(link, error, MKT_TIMED_OUT,
+                         "the market daemon took no message for %u s (is it stopped?)",
+                         link->silence_ms / 1000);
+}
+
+/* The descriptor rides on the first byte. */
+static enum mkt_status send_all(struct mkt_link *link, int fd, struct mkt_error *error)
+{
+    size_t sent = 0;
+    uint64_t progress_ms = mkt_now_ms();
+    while (sent < link->out_bytes) {
+        ssize_t bytes = send_some(link, sent, sent == 0 ? fd : -1);
+        if (bytes > 0) {
+            sent += (size_t)bytes;
+            progress_ms = mkt_now_ms();
+            continue;
+        }
+        if (bytes < 0 && errno == EINTR)
+            continue;
+        if (bytes < 0 && errno != EAGAIN && errno != ENOBUFS)
+            return mkt_link_lose(link, error, MKT_PEER_DOWN, "the market daemon has gone (%s)",
+                                 strerror(errno));
+        enum mkt_status status = wait_for_room(link, progress_ms, error);
+        if (status != MKT_OK)
+            return status;
+    }
+    link->out_bytes = 0;
+    return MKT_OK;
+}
+
+enum mkt_status mkt_link_flush(struct mkt_link *link, struct mkt_error *error)
+{
+    if (link->out_bytes == 0)
+        return MKT_OK;
+    enum mkt_status status = check_stream(link, error);
+    return status == MKT_OK ? send_all(link, -1, error) : status;
+}
+
+/* ---- receiving ---- */
+
+static void take_fds(struct mkt_link *link, struct msghdr *message)
+{
+    for (struct cmsghdr *head = CMSG_FIRSTHDR(message); head != NULL;
+         head = CMSG_NXTHDR(message, head)) {
+        if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(head) + i * sizeof(int), sizeof(int));
+            if (link->fd_count < MKT_LINK_FDS)
+                link->fds[link->fd_count++] = fd;
+            else
+                close(fd); /* more than were announced: the frame that misses one says so */
+        }
+    }
+}
+
+/* Reads what there is. MKT_STALE: nothing now. */
+static enum mkt_status receive_some(struct mkt_link *link, struct mkt_error *error)
+{
+    union {
+        char bytes[CMSG_SPACE(MKT_LINK_FDS * sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct iovec part = {link->in + link->in_bytes, link->in_capacity - link->in_bytes};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof(control.bytes)};
+    ssize_t bytes = recvmsg(link->fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (bytes < 0 && (errno == EINTR || errno == EAGAIN))
+        return MKT_STALE;
+    if (bytes <= 0)
+        return mkt_link_lose(link, error, MKT_PEER_DOWN, "the market daemon has gone%s%s",
+                             bytes < 0 ? ": " : "", bytes < 0 ? strerror(errno) : "");
+    take_fds(link, &message);
+    if (message.msg_flags & MSG_CTRUNC)
+        return mkt_link_lose(link, error, MKT_PROTOCOL,
+                             "a descriptor from the market daemon was cut off (too many "
+                             "open files?)");
+    link->in_bytes += (size_t)bytes;
+    link->heard_ms = mkt_now_ms();
+    return MKT_OK;
+}
+
+/* A whole frame at the start of the buffer? *bytes_out is its length, or what is needed to go on.
+ */
+static enum mkt_status frame_in_buffer(struct mkt_link *link, bool *whole_out, size_t *bytes_out,
+                                       struct mkt_error *error)
+{
+    struct mkt_frame_wire head;
+    *whole_out = false;
+    *bytes_out = sizeof(head);
+    if (link->in_bytes < sizeof(head))
+        return MKT_OK;
+    memcpy(&head, link->in, sizeof(head));
+    if (mkt_frame_check(&head) != MKT_OK)
+        return mkt_link_lose(link, error, MKT_PROTOCOL,
+                             "what came from the market daemon is no message (another "
+                             "version of H5Market?)");
+    *bytes_out = sizeof(head) + head.bytes;
+    *whole_out = link->in_bytes >= *bytes_out;
+    return MKT_OK;
+}
+
+static enum mkt_status decode_frame(struct mkt_link *link, struct mkt_msg *msg_out, int *fd_out,
+                                    struct mkt_error *error)
+{
+    struct mkt_frame_wire head;
+    memcpy(&head, link->in, sizeof(head));
+    link->in_used = sizeof(head) + head.bytes;
+    if (mkt_msg_decode(&head, link->in + sizeof(head), msg_out) != MKT_OK)
+        return mkt_link_lose(link, error, MKT_PROTOCOL,
+                             "a message of type %u from the market daemon can't be read",
+                             (unsigned)head.type);
+    *fd_out = -1;
+    if (!head.has_fd)
+        return MKT_OK;
+    if (link->fd_count == 0)
+        return mkt_link_lose(link, error, MKT_PROTOCOL,
+                             "a message from the market daemon lacks its descriptor");
+    *fd_out = link->fds[0];
+    link->fd_count--;
+    memmove(link->fds, link->fds + 1, link->fd_count * sizeof(int));
+    return MKT_OK;
+}
+
+/* The next frame, if one has come. MKT_STALE: not yet. The frame handed out before is dropped
+ * first. */
+static enum mkt_status next_frame(struct mkt_link *link, struct mkt_msg *msg_out, int *fd_out,
+                                  struct mkt_error *error)
+{
+    if (link->in_used > 0) {
+        link->in_bytes -= link->in_used;
+        memmove(link->in, link->in + link->in_used, link->in_bytes);
+        link->in_used = 0;
+    }
+    for (;;) {
+        bool whole;
+        size_t bytes;
+        enum mkt_status status = frame_in_buffer(link, &whole, &bytes, error);
+        if (status != MKT_OK)
+            return status;
+        if (whole)
+            return decode_frame(link, msg_out, fd_out, error);
+        if (!buffer_reserve(&link->in, &link->in_capacity, bytes, IN_FIRST_BYTES))
+            return mkt_link_lose(link, error, MKT_NO_MEMORY, "out of memory");
+        status = receive_some(link, error);
+        if (status != MKT_OK)
+            return status;
+    }
+}
+
+/* ---- waiting ---- */
+
+struct waiting {
+    const struct mkt_wait *wait;
+    uint64_t started_ms, pinged_ms, ticked_ms;
+};
+
+static enum mkt_status check_deadlines(struct mkt_link *link, struct waiting *waiting,
+                                       struct mkt_error *error)
+{
+    uint64_t now_ms = mkt_now_ms();
+    uint64_t quiet_ms = now_ms > link->heard_ms ? now_ms - link->heard_ms : 0;
+    if (now_ms >= waiting->wait->deadline_ms)
+        return mkt_link_lose(link, error, MKT_TIMED_OUT,
+                             "no answer from the market daemon in %.1f s",
+                             (double)(now_ms - waiting->started_ms) / 1000);
+    if (quiet_ms >= link->silence_ms)
+        return mkt_link_lose(link, error, MKT_TIMED_OUT,
+                             "the market daemon said nothing for %.1f s (is it stopped?)",
+                             (double)quiet_ms / 1000);
+    if (waiting->wait->ping && now_ms - waiting->pinged_ms >= link->silence_ms / 4) {
+        struct mkt_msg ping = {.type = MKT_MSG_QUERY, .query = {.what = MKT_QUERY_STATUS}};
+        waiting->pinged_ms = now_ms;
+        enum mkt_status status = queue_frame(link, &ping, false, error);
+        return status == MKT_OK ? send_all(link, -1, error) : status;
+    }
+    return MKT_OK;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Sleeps until bytes come, a deadline nears or it is time for a tick. */
+static enum mkt_status wait_for_bytes(struct mkt_link *link, struct waiting *waiting,
+                                      struct mkt_error *error)
+{
+    uint64_t now_ms = mkt_now_ms();
+    uint64_t until_ms = earlier(waiting->wait->deadline_ms, link->heard_ms + link->silence_ms);
+    if (waiting->wait->ping)
+        until_ms = earlier(until_ms, waiting->pinged_ms + link->silence_ms / 4);
+    if (waiting->wait->tick != NULL) {
+        bool young = now_ms - waiting->started_ms < SLICE_GROWS_MS;
+        until_ms = earlier(until_ms, now_ms + (young ? SLICE_FIRST_MS : SLICE_LATER_MS));
+    }
+    uint64_t sleep_ms = until_ms > now_ms ? until_ms - now_ms : 0;
+    struct pollfd poll_fd = {.fd = link->fd, .events = POLLIN};
+    int ready = poll(&poll_fd, 1, sleep_ms < INT_MAX ? (int)sleep_ms : INT_MAX);
+    if (ready > 0)
+        return MKT_OK;
+    if (waiting->wait->tick != NULL && waiting->wait->tick(waiting->wait->context))
+        return MKT_CANCELLED;
+    return check_deadlines(link, waiting, error);
+}
+
+/* Any frame with this number; those to earlier requests (a ping, a request given up) are dropped.
+ */
+static enum mkt_status await_number(struct mkt_link *link, uint64_t number,
+                                    const struct mkt_wait *wait, struct mkt_msg *reply_out,
+                                    int *fd_out, struct mkt_error *error)
+{
+    uint64_t now_ms = mkt_now_ms();
+    struct waiting waiting = {.wait = wait, .started_ms = now_ms, .pinged_ms = now_ms};
+    link->heard_ms = now_ms;
+    for (;;) {
+        int fd = -1;
+        enum mkt_status status = next_frame(link, reply_out, &fd, error);
+        if (status == MKT_OK && reply_out->request == number) {
+            *fd_out = fd;
+            return MKT_OK;
+        }
+        if (status == MKT_OK) {
+            if (fd >= 0)
+                close(fd);
+            if (reply_out->request == 0 && reply_out->type == MKT_MSG_ERROR)
+                return mkt_link_lose(
+                    link, error, MKT_PEER_DOWN, "the market daemon ends the connection: %.*s",
+                    (int)reply_out->error.text.length,
+                    reply_out->error.text.length > 0 ? (const char *)reply_out->error.text.data
+                                                     : "");
+            if (reply_out->request == 0 || reply_out->request >= link->next_request)
+                return mkt_link_lose(link, error, MKT_PROTOCOL,
+                                     "the market daemon answered what was never asked");
+            continue;
+        }
+        if (status == MKT_STALE)
+            status = wait_for_bytes(link, &waiting, error);
+        if (status != MKT_OK)
+            return status;
+    }
+}
+
+static enum mkt_status check_reply(struct mkt_link *link, struct mkt_msg *reply, int fd,
+                                   enum mkt_msg_type expected, int *fd_out, struct mkt_error *error)
+{
+    if (fd >= 0 && (fd_out == NULL || reply->type != expected))
+        close(fd);
+    if (reply->type == expected) {
+        if (fd_out != NULL)
+            *fd_out = fd;
+        return MKT_OK;
+    }
+    if (reply->type == MKT_MSG_ERROR)
+        return mkt_error_set(
+            error, (enum mkt_status)reply->error.status, "%.*s", (int)reply->error.text.length,
+            reply->error.text.length > 0 ? (const char *)reply->error.text.data : "");
+    return mkt_link_lose(link, error, MKT_PROTOCOL,
+                         "the market daemon answered with a message of type %d, not %d",
+                         (int)reply->type, (int)expected);
+}
+
+enum mkt_status mkt_link_request(struct mkt_link *link, struct mkt_msg *request, int fd,
+                                 enum mkt_msg_type expected, const struct mkt_wait *wait,
+                                 struct mkt_msg *reply_out, int *fd_out, struct mkt_error *error)
+{
+    int reply_fd = -1;
+    enum mkt_status status = check_stream(link, error);
+    if (status == MKT_OK && fd >= 0)
+        status = mkt_link_flush(link, error);
+    if (status == MKT_OK)
+        status = queue_frame(link, request, fd >= 0, error);
+    if (status == MKT_OK)
+        status = send_all(link, fd, error);
+    if (status != MKT_OK)
+        return status;
+    link->round_trips++;
+    status = await_number(link, request->request, wait, reply_out, &reply_fd, error);
+    if (status != MKT_OK)
+        return status;
+    return check_reply(link, reply_out, reply_fd, expected, fd_out, error);
+}
+
+enum mkt_status mkt_link_cancel(struct mkt_link *link, uint64_t request, enum mkt_msg_type expected,
+                                struct mkt_msg *reply_out, struct mkt_error *error)
+{
+    struct mkt_msg cancel = {.type = MKT_MSG_CANCEL, .request = request};
+    int reply_fd = -1;
+    enum mkt_status status = mkt_link_queue(link, &cancel, error);
+    if (status == MKT_OK)
+        status = mkt_link_flush(link, error);
+    if (status == MKT_OK)
+        status = await_number(link, request, &MKT_WAIT_REPLY, reply_out, &reply_fd, error);
+    if (status != MKT_OK)
+        return status;
+    return check_reply(link, reply_out, reply_fd, expected, NULL, error);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The stream to a daemon: frames out, replies in, deadlines. Internal to core/client.
+ * After a failure of the stream it is `lost` and stays so. One thread at a time.
+ */
+#ifndef MKT_CLIENT_LINK_H
+#define MKT_CLIENT_LINK_H
+
+#include "core/wire/messages.h"
+#include <sys/types.h>
+
+#define MKT_LINK_FDS 4
+
+struct mkt_link {
+    int fd;
+    dev_t dev; /* of the socket: a program that closes all descriptors must not get our bytes into
+                  its own file */
+    ino_t ino;
+    bool lost;
+    uint32_t silence_ms;
+    uint64_t heard_ms; /* when the last byte came, or could be sent */
+    uint64_t next_request, round_trips;
+    uint8_t *in, *out;
+    size_t in_capacity, in_bytes, in_used; /* in_used: bytes of the frame handed out last */
+    size_t out_capacity, out_bytes;
+    int fds[MKT_LINK_FDS];
+    unsigned fd_count;
+    char *directory;
+};
+
+/* How long to wait for one reply. */
+struct mkt_wait {
+    uint64_t deadline_ms; /* of mkt_now_ms; UINT64_MAX: as long as the daemon lives */
+    bool ping; /* the answer may rightly take long: ask now and then whether the daemon lives */
+    bool (*tick)(void *context); /* every 100 to 250 ms; true ends the wait. NULL: none */
+    void *context;
+};
+#define MKT_WAIT_REPLY ((struct mkt_wait){.deadline_ms = UINT64_MAX})
+
+uint64_t mkt_now_ms(void);
+
+/* Connects and checks who is there. MKT_NOT_FOUND: nobody listens. MKT_DENIED. MKT_TIMED_OUT. */
+enum mkt_status mkt_link_open(struct mkt_link *link, const char *directory, uint64_t deadline_ms,
+                              struct mkt_error *error);
+void mkt_link_close(struct mkt_link *link);
+
+/* Puts a message behind what waits to be sent and numbers it (request 0: the next number). */
+enum mkt_status mkt_link_queue(struct mkt_link *link, struct mkt_msg *msg, struct mkt_error *error);
+/* Sends what waits; blocks while the socket is full. */
+enum mkt_status mkt_link_flush(struct mkt_link *link, struct mkt_error *error);
+
+/* Sends what waits and the request (with a descriptor unless fd < 0), and blocks for its reply,
+ * which must be of type `expected`; an ERROR is turned into status and text. reply_out's lists live
+ * until the next call. *fd_out (may be NULL) gets the reply's descriptor or -1. MKT_CANCELLED: tick
+ * said so; the request is still unanswered: mkt_link_cancel ends it. */
+enum mkt_status mkt_link_request(struct mkt_link *link, struct mkt_msg *request, int fd,
+                                 enum mkt_msg_type expected, const struct mkt_wait *wait,
+                                 struct mkt_msg *reply_out, int *fd_out, struct mkt_error *error);
+/* Sends CANCEL for a request that waits and blocks for the answer to it, which may still be a
+ * success. */
+enum mkt_status mkt_link_cancel(struct mkt_link *link, uint64_t request, enum mkt_msg_type expected,
+                                struct mkt_msg *reply_out, struct mkt_error *error);
+/* Says that the stream is of no use any more and why; returns status. */
+enum mkt_status mkt_link_lose(struct mkt_link *link, struct mkt_error *error,
+                              enum mkt_status status, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+#endif

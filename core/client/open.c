@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opening: what stands at the path decides what is asked for. While a reader waits, the path is
+ * looked at again and again: what appears there (a stub, a real file) is asked for instead.
+ */
+#include "core/client/internal.h"
+#include "core/client/name.h"
+#include <stdlib.h>
+#include <unistd.h>
+
+#define OPEN_MARGIN_MS 120000u /* beyond the daemon's own deadlines */
+#define STUB_TRIES     16
+
+struct opening {
+    struct mkt_client *client;
+    const struct mkt_open *request;
+    struct mkt_place place; /* rank 0's */
+    struct mkt_rule rule;
+    int stub_fd;
+    bool made_stub, changed, interrupted;
+    uint64_t started_ms;
+};
+
+static bool creates(const struct mkt_open *request)
+{
+    return request->intent == MKT_INTENT_CREATE || request->intent == MKT_INTENT_CREATE_EXCL;
+}
+
+static bool writes(const struct mkt_open *request)
+{
+    return creates(request) || request->intent == MKT_INTENT_READ_WRITE;
+}
+
+/* Without a daemon there is what is on disk. */
+static enum mkt_status open_without_daemon(const struct mkt_open *request,
+                                           struct mkt_opened *opened_out, struct mkt_error *error)
+{
+    struct mkt_place place;
+    char host[64];
+    if (creates(request) || request->path == NULL)
+        return mkt_error_set(error, MKT_INVALID, "a writer needs a market daemon");
+    enum mkt_status status = mkt_place_init(&place, request->path, error);
+    if (status != MKT_OK)
+        return status;
+    mkt_client_host(host, sizeof(host));
+    if (place.kind == MKT_PLACE_STUB) {
+        mkt_stub_explain(&place, NULL, host, error);
+        status = MKT_NOT_FOUND;
+    } else if (place.kind == MKT_PLACE_NONE) {
+        status = mkt_error_set(error, MKT_NOT_FOUND,
+                               "%.400s: no such file, and no market daemon runs", place.path);
+    } else {
+        *opened_out = (struct mkt_opened){.source = MKT_SOURCE_NATIVE};
+    }
+    mkt_place_fini(&place);
+    return status;
+}
+
+/* ---- what rank 0 prepares ---- */
+
+/* The stub of a new file. What stands in its way is left to native to refuse, on all ranks alike:
+ * mode FILE. A folder that may not be written to is no hindrance to a file in memory: it goes by
+ * its place. */
+static enum mkt_status prepare_create(struct opening *opening, struct mkt_error *error)
+{
+    struct mkt_place *place = &opening->place;
+    enum mkt_status status = MKT_OK;
+    for (int tries = 0; tries < STUB_TRIES; tries++) {
+        bool is_file = place->kind == MKT_PLACE_FILE;
+        if (place->kind == MKT_PLACE_FOREIGN ||
+            (is_file && opening->request->intent == MKT_INTENT_CREATE_EXCL) ||
+            (is_file && access(place->real, R_OK | W_OK) != 0))
+            opening->rule.mode = MKT_MODE_FILE;
+        if (opening->rule.mode == MKT_MODE_FILE || is_file)
+            return MKT_OK;
+        status = mkt_stub_ensure(place, opening->client->market, opening->client->host,
+                                 &opening->stub_fd, &opening->made_stub, error);
+        if (status != MKT_EXISTS && status != MKT_NOT_FOUND)
+            break;
+        /* Somebody else was there between the two looks. */
+        struct mkt_place again;
+        status = mkt_place_init(&again, place->path, error);
+        if (status != MKT_OK)
+            return status;
+        mkt_place_fini(place);
+        *place = again;
+    }
+    if (status == MKT_NO_MEMORY)
+        return status;
+    if (status != MKT_OK && !(status == MKT_DENIED && place->kind == MKT_PLACE_NONE &&
+                              opening->rule.mode == MKT_MODE_MEMORY))
+        opening->rule.mode = MKT_MODE_FILE;
+    return MKT_OK;
+}
+
+static enum mkt_status prepare(struct opening *opening, struct mkt_error *error)
+{
+    enum mkt_status status = mkt_place_init(&opening->place, opening->request->path, error);
+    if (status != MKT_OK)
+        return status;
+    mkt_client_rule(opening->client, opening->place.path, &opening->rule);
+    return creates(opening->request) ? prepare_create(opening, error) : MKT_OK;
+}
+
+static void unprepare(struct opening *opening, bool drop_stub)
+{
+    if (opening->stub_fd >= 0)
+        close(opening->stub_fd);
+    opening->stub_fd = -1;
+    if (drop_stub)
+        mkt_stub_remove(&opening->place);
+    if (opening->place.path != NULL)
+        mkt_place_fini(&opening->place);
+}
+
+static uint32_t clamp_ms(uint64_t ms)
+{
+    return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+}
+
+static void fill_open(const struct opening *opening, struct mkt_msg_open *open)
+{
+    const struct mkt_open *request = opening->request;
+    const struct mkt_rule *rule = &opening->rule;
+    uint64_t wait_ms = request->wait_ms < 0 ? rule->wait_ms : (uint64_t)request->wait_ms;
+    uint64_t waited_ms = mkt_now_ms() - opening->started_ms;
+    open->rank = request->rank;
+    open->size = request->size > 0 ? request->size : 1;
+    if (open->size > 1)
+        memcpy(open->token, request->token, MKT_ID_BYTES);
+    open->intent = request->intent;
+    if (request->rank != 0)
+        return;
+    open->mode = rule->mode;
+    open->wait_ms = wait_ms > waited_ms ? clamp_ms(wait_ms - waited_ms) : 0;
+    open->writer_timeout_ms = rule->writer_timeout_ms;
+    open->version = request->version;
+    /* A clock that starts at 0 still has a time before which nothing is skipped. */
+    if (request->after_start)
+        open->after_ms = opening->client->started_ms > 0 ? opening->client->started_ms : 1;
+    open->keep = rule->keep;
+    open->set = (struct mkt_bytes){rule->pattern, (uint32_t)strlen(rule->pattern)};
+    open->has_stub = opening->place.kind == MKT_PLACE_STUB;
+    mkt_place_name(&opening->place, &open->name);
+}
+
+/* ---- waiting ---- */
+
+static bool tick(void *context)
+{
+    struct opening *opening = context;
+    const struct mkt_open *request = opening->request;
+    struct mkt_place now;
+    struct mkt_error error;
+    opening->interrupted = request->interrupted != NULL && request->interrupted(request->context);
+    if (opening->interrupted)
+        return true;
+    /* A group is asked for once: its other ranks wait under the same token. */
+    if (request->rank != 0 || request->size > 1 || writes(request) ||
+        mkt_place_init(&now, opening->place.path, &error) != MKT_OK)
+        return false;
+    opening->changed = !mkt_place_equal(&now, &opening->place);
+    mkt_place_fini(&now);
+    return opening->changed;
+}
+
+static enum mkt_status ask(struct opening *opening, struct mkt_msg *reply_out,
+                           struct mkt_error *error)
+{
+    struct mkt_link *link = &opening->client->link;
+    struct mkt_msg request = {.type = MKT_MSG_OPEN};
+    struct mkt_wait wait = {
+        .deadline_ms = UINT64_MAX, .ping = true, .tick = tick, .context = opening};
+    fill_open(opening, &request.open);
+    if (opening->request->rank == 0)
+        wait.deadline_ms =
+            mkt_now_ms() + request.open.wait_ms + request.open.writer_timeout_ms + OPEN_MARGIN_MS;
+    opening->changed = opening->interrupted = false;
+    enum mkt_status status = mkt_link_request(link, &request, opening->stub_fd, MKT_MSG_OPENED,
+                                              &wait, reply_out, NULL, error);
+    if (status != MKT_CANCELLED || !(opening->changed || opening->interrupted))
+        return status;
+    status = mkt_link_cancel(link, request.request, MKT_MSG_OPENED, reply_out, error);
+    if (status == MKT_OK || link->lost)
+        opening->changed = false; /* the answer was under way, or there is nobody to ask again */
+    return status;
+}
+
+static enum mkt_status take_opened(struct opening *opening, const struct mkt_msg_opened *reply,
+                                   struct mkt_opened *opened_out, struct mkt_error *error)
+{
+    struct mkt_client *client = opening->client;
+    struct mkt_opened opened = {
+        .source = reply->source, .file = reply->file, .version = reply->version};
+    memcpy(opened.object, reply->object, MKT_ID_BYTES);
+    if (reply->scratch.length > 0)
+        mkt_pool_add(client, &reply->scratch);
+    if (reply->file == 0) {
+        *opened_out = opened;
+        return MKT_OK;
+    }
+    enum mkt_status status =
+        mkt_client_file_enter(client, reply->file, writes(opening->request), error);
+    void *image = NULL, *index = NULL;
+    if (status == MKT_OK && reply->image.length > 0)
+        status = mkt_client_map(client, &reply->image, false, &image, error);
+    if (status == MKT_OK && reply->index.length > 0)
+        status = mkt_client_map(client, &reply->index, false, &index, error);
+    if (status != MKT_OK) {
+        mkt_client_close(client, reply->file);
+        return status;
+    }
+    opened.image = image;
+    opened.image_bytes = reply->image.length;
+    opened.index = index;
+    opened.index_bytes = reply->index.length;
+    *opened_out = opened;
+    return MKT_OK;
+}
+
+/* One attempt. MKT_STALE: what stands at the path changed while we waited. */
+static enum mkt_status attempt(struct opening *opening, struct mkt_opened *opened_out,
+                               struct mkt_error *error)
+{
+    struct mkt_msg reply;
+    bool is_first = opening->request->rank == 0;
+    enum mkt_status status = is_first ? prepare(opening, error) : MKT_OK;
+    if (status == MKT_OK)
+        status = ask(opening, &reply, error);
+    if (status == MKT_OK)
+        status = take_opened(opening, &reply.opened, opened_out, error);
+    /* The daemon knows nothing of the object that a stub names: say what that means. */
+    if (status == MKT_NOT_FOUND && is_first && opening->place.kind == MKT_PLACE_STUB &&
+        !creates(opening->request))
+        mkt_stub_explain(&opening->place, opening->client->market, opening->client->host, error);
+    if (opening->changed)
+        status = MKT_STALE;
+    /* Native makes the file itself, or refuses to. */
+    bool native = status == MKT_OK && opened_out->source == MKT_SOURCE_NATIVE;
+    bool stub = is_first && creates(opening->request) && opening->place.kind == MKT_PLACE_STUB;
+    unprepare(opening, stub && (native || (status != MKT_OK && opening->made_stub)));
+    return status;
+}
+
+enum mkt_status mkt_client_open(struct mkt_client *client, const struct mkt_open *request,
+                                struct mkt_opened *opened_out, struct mkt_error *error)
+{
+    if (client == NULL)
+        return open_without_daemon(request, opened_out, error);
+    enum mkt_status status = mkt_client_check(client, error);
+    if (status != MKT_OK)
+        return status;
+    if (request->rank == 0 && request->path == NULL)
+        return mkt_error_set(error, MKT_INVALID, "rank 0 must name the file");
+    struct opening opening = {.client = client, .request = request, .stub_fd = -1};
+    opening.started_ms = mkt_now_ms();
+    do {
+        status = attempt(&opening, opened_out, error);
+    } while (status == MKT_STALE);
+    return status;
+}
