@@ -9,7 +9,8 @@
 
 #define ADD_AT_ONCE 16 /* pieces handed to the client in one call at a commit */
 
-static struct mkt_vol_array *array_insert(struct mkt_vol_arrays *arrays, const struct mkt_array *meta)
+static struct mkt_vol_array *array_insert(struct mkt_vol_arrays *arrays,
+                                          const struct mkt_array *meta)
 {
     struct mkt_vol_array *array = calloc(1, sizeof *array);
 
@@ -48,12 +49,14 @@ static struct mkt_vol_array *array_from_base(struct mkt_vol_arrays *arrays, uint
 
 static int by_identity(const void *left, const void *right)
 {
-    uint64_t a = ((const struct mkt_array *)left)->identity, b = ((const struct mkt_array *)right)->identity;
+    uint64_t a = ((const struct mkt_array *)left)->identity,
+             b = ((const struct mkt_array *)right)->identity;
 
     return a < b ? -1 : a > b;
 }
 
-/* A writer lists every array at its commit, so it knows all of them from the start, in the order of identities. */
+/* A writer lists every array at its commit, so it knows all of them from the start, in the order of
+ * identities. */
 static bool arrays_load(struct mkt_vol_arrays *arrays)
 {
     uint32_t count = arrays->base.arrays;
@@ -74,7 +77,8 @@ static bool arrays_load(struct mkt_vol_arrays *arrays)
     return ok;
 }
 
-struct mkt_vol_arrays *mkt_vol_arrays_create(struct mkt_vol_file *file, const void *index, uint64_t index_bytes)
+struct mkt_vol_arrays *mkt_vol_arrays_create(struct mkt_vol_file *file, const void *index,
+                                             uint64_t index_bytes)
 {
     struct mkt_vol_arrays *arrays = calloc(1, sizeof *arrays);
 
@@ -110,7 +114,13 @@ bool mkt_vol_arrays_changed(const struct mkt_vol_arrays *arrays)
     return arrays->changed;
 }
 
-struct mkt_vol_array *mkt_vol_array_find(struct mkt_vol_arrays *arrays, const uint8_t token[MKT_TOKEN_BYTES])
+void mkt_vol_arrays_note_unlink(struct mkt_vol_arrays *arrays)
+{
+    arrays->changed = true;
+}
+
+struct mkt_vol_array *mkt_vol_array_find(struct mkt_vol_arrays *arrays,
+                                         const uint8_t token[MKT_TOKEN_BYTES])
 {
     struct mkt_vol_array *array;
     uint32_t position;
@@ -122,14 +132,17 @@ struct mkt_vol_array *mkt_vol_array_find(struct mkt_vol_arrays *arrays, const ui
     return array;
 }
 
-struct mkt_vol_array *mkt_vol_array_create(struct mkt_vol_arrays *arrays, const uint8_t token[MKT_TOKEN_BYTES],
-                                           uint32_t element_bytes, uint32_t rank, const uint64_t *dims, uint32_t flags,
-                                           bool created)
+struct mkt_vol_array *mkt_vol_array_create(struct mkt_vol_arrays *arrays,
+                                           const uint8_t token[MKT_TOKEN_BYTES],
+                                           uint32_t element_bytes, uint32_t rank,
+                                           const uint64_t *dims, uint32_t flags, bool created)
 {
     struct mkt_array meta = {.element_bytes = element_bytes, .flags = flags, .rank = rank};
 
-    /* The ranks need not open one dataset at the same time: what was found is named by its token, not by order. */
-    meta.identity = created ? arrays->next_identity : mkt_hash64(token, MKT_TOKEN_BYTES, 0) | (UINT64_C(1) << 63);
+    /* The ranks need not open one dataset at the same time: what was found is named by its token,
+     * not by order. */
+    meta.identity = created ? arrays->next_identity
+                            : mkt_hash64(token, MKT_TOKEN_BYTES, 0) | (UINT64_C(1) << 63);
     memcpy(meta.token, token, MKT_TOKEN_BYTES);
     memcpy(meta.dims, dims, rank * sizeof *dims);
     struct mkt_vol_array *array = array_insert(arrays, &meta);
@@ -170,8 +183,8 @@ static enum mkt_status array_send(struct mkt_vol_array *array, struct mkt_error 
             mkt_vol_piece_parse(array, piece, &batch[filled++]);
         piece->settled = true;
         if (filled == ADD_AT_ONCE || (filled > 0 && i + 1 == array->pieces)) {
-            enum mkt_status status =
-                mkt_client_add(file->client, file->handle, &array->meta, batch, filled, false, NULL, error);
+            enum mkt_status status = mkt_client_add(file->client, file->handle, &array->meta, batch,
+                                                    filled, false, NULL, error);
             if (status != MKT_OK)
                 return status;
             filled = 0;
@@ -180,8 +193,8 @@ static enum mkt_status array_send(struct mkt_vol_array *array, struct mkt_error 
     return MKT_OK;
 }
 
-enum mkt_status mkt_vol_arrays_list(struct mkt_vol_arrays *arrays, struct mkt_array **list_out, uint32_t *count_out,
-                                    uint64_t *hash_out)
+enum mkt_status mkt_vol_arrays_list(struct mkt_vol_arrays *arrays, struct mkt_array **list_out,
+                                    uint32_t *count_out, uint64_t *hash_out)
 {
     uint32_t live = HASH_CNT(by_token, arrays->by_token), filled = 0;
     struct mkt_array *list = malloc((live ? live : 1) * sizeof *list);

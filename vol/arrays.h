@@ -1,46 +1,59 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The redirected raw data of a file's datasets: which arrays there are, and the pieces that this process wrote and
- * nobody has published yet. An array outlives its dataset's handles and ends with the file.
+ * The redirected raw data of a file's datasets: which arrays there are, and the pieces that this
+ * process wrote and nobody has published yet. An array outlives its dataset's handles and ends with
+ * the file.
  */
 #ifndef MKT_VOL_ARRAYS_H
 #define MKT_VOL_ARRAYS_H
 
 #include "vol/vol.h"
 
-/* A piece of this process. In a group of one it stays here until the commit and may change in place; in a larger group
- * the market knows it from the first write on (stamp > 0). */
+/* A piece of this process. In a group of one it stays here until the commit and may change in
+ * place; in a larger group the market knows it from the first write on (stamp > 0). */
 struct mkt_vol_piece;
 
 struct mkt_vol_array;
 
-/* The array of a dataset that the image names by `token`; NULL: none (its data is the native dataset's alone). */
-struct mkt_vol_array *mkt_vol_array_find(struct mkt_vol_arrays *arrays, const uint8_t token[MKT_TOKEN_BYTES]);
-/* A dataset that was just created (`created`: takes the next ordinal, so all ranks must), or found in an image without an array. NULL: out of
- * memory. An older array under the same token is dead. */
-struct mkt_vol_array *mkt_vol_array_create(struct mkt_vol_arrays *arrays, const uint8_t token[MKT_TOKEN_BYTES], uint32_t element_bytes,
-                                           uint32_t rank, const uint64_t *dims, uint32_t flags, bool created);
+/* The array of a dataset that the image names by `token`; NULL: none (its data is the native
+ * dataset's alone). */
+struct mkt_vol_array *mkt_vol_array_find(struct mkt_vol_arrays *arrays,
+                                         const uint8_t token[MKT_TOKEN_BYTES]);
+/* A dataset that was just created (`created`: takes the next ordinal, so all ranks must), or found
+ * in an image without an array. NULL: out of memory. An older array under the same token is dead.
+ */
+struct mkt_vol_array *mkt_vol_array_create(struct mkt_vol_arrays *arrays,
+                                           const uint8_t token[MKT_TOKEN_BYTES],
+                                           uint32_t element_bytes, uint32_t rank,
+                                           const uint64_t *dims, uint32_t flags, bool created);
 const struct mkt_array *mkt_vol_array_meta(const struct mkt_vol_array *array);
 struct mkt_vol_file *mkt_vol_array_file(const struct mkt_vol_array *array);
 
-/* The extent changed. Growing costs nothing. Shrinking cuts the pieces, so that growing again shows fill values. */
+/* The extent changed. Growing costs nothing. Shrinking cuts the pieces, so that growing again shows
+ * fill values. */
 herr_t mkt_vol_array_resize(struct mkt_vol_array *array, const uint64_t *dims);
 /* The object that the array belongs to was removed from the file. */
 void mkt_vol_array_kill(struct mkt_vol_array *array);
 
 /* ---- writing ---- */
-/* Where to put the elements of `slab` (packed in its order): a place of this process that holds exactly this slab and may change, else
- * a new one. Waits for memory. mkt_vol_array_written ends it, mkt_vol_array_dropped takes it back. */
-struct mkt_vol_piece *mkt_vol_array_place(struct mkt_vol_array *array, const struct mkt_slab *slab, void **address_out, struct mkt_error *error);
-/* The same for a MASKED or LIST piece (form, slab and the lengths of data and table are set), always new. */
-struct mkt_vol_piece *mkt_vol_array_place_table(struct mkt_vol_array *array, const struct mkt_piece *piece, void **data_out, void **table_out,
-                                                struct mkt_error *error);
+/* Where to put the elements of `slab` (packed in its order): a place of this process that holds
+ * exactly this slab and may change, else a new one. Waits for memory. mkt_vol_array_written ends
+ * it, mkt_vol_array_dropped takes it back. */
+struct mkt_vol_piece *mkt_vol_array_place(struct mkt_vol_array *array, const struct mkt_slab *slab,
+                                          void **address_out, struct mkt_error *error);
+/* The same for a MASKED or LIST piece (form, slab and the lengths of data and table are set),
+ * always new. */
+struct mkt_vol_piece *mkt_vol_array_place_table(struct mkt_vol_array *array,
+                                                const struct mkt_piece *piece, void **data_out,
+                                                void **table_out, struct mkt_error *error);
 /* The bytes are there. In a group of more than one the others can see them when this returns. */
-enum mkt_status mkt_vol_array_written(struct mkt_vol_array *array, struct mkt_vol_piece *piece, struct mkt_error *error);
+enum mkt_status mkt_vol_array_written(struct mkt_vol_array *array, struct mkt_vol_piece *piece,
+                                      struct mkt_error *error);
 void mkt_vol_array_dropped(struct mkt_vol_array *array, struct mkt_vol_piece *piece);
 
 /* ---- reading ---- */
-/* Everything that covers the array now: the version's pieces, then the group's or this process's own. */
+/* Everything that covers the array now: the version's pieces, then the group's or this process's
+ * own. */
 struct mkt_vol_sources {
     struct mkt_vol_array *array;
     bool has_base, has_group;
@@ -48,13 +61,15 @@ struct mkt_vol_sources {
     uint32_t base_position;
     struct mkt_extent group_extent;
 };
-enum mkt_status mkt_vol_sources_open(struct mkt_vol_sources *sources, struct mkt_vol_array *array, struct mkt_error *error);
+enum mkt_status mkt_vol_sources_open(struct mkt_vol_sources *sources, struct mkt_vol_array *array,
+                                     struct mkt_error *error);
 void mkt_vol_sources_close(struct mkt_vol_sources *sources);
 /* True if no piece can be there at all. */
 bool mkt_vol_sources_empty(const struct mkt_vol_sources *sources);
 /* True if it is known that no two pieces overlap. */
 bool mkt_vol_sources_disjoint(const struct mkt_vol_sources *sources);
 /* The pieces that meet the bounding box of `want`, the later wins. */
-enum mkt_status mkt_vol_sources_query(const struct mkt_vol_sources *sources, const struct mkt_slab *want, mkt_piece_fn fn, void *context);
+enum mkt_status mkt_vol_sources_query(const struct mkt_vol_sources *sources,
+                                      const struct mkt_slab *want, mkt_piece_fn fn, void *context);
 
 #endif

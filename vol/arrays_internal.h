@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The insides of arrays, shared by arrays.c (which arrays there are), pieces.c (writing and reading one) and
- * resize.c (cutting one). */
+/* The insides of arrays, shared by arrays.c (which arrays there are), pieces.c (writing and reading
+ * one) and resize.c (cutting one). */
 #ifndef MKT_VOL_ARRAYS_INTERNAL_H
 #define MKT_VOL_ARRAYS_INTERNAL_H
 
@@ -14,8 +14,8 @@ struct mkt_vol_piece {
     void *data, *table;     /* where the extents are mapped */
     uint64_t data_capacity; /* reserved bytes, >= the record's data.length */
     bool hashed;
-    bool written;           /* false between place and written */
-    bool settled;           /* published: never changes again */
+    bool written;                         /* false between place and written */
+    bool settled;                         /* published: never changes again */
     struct mkt_piece_record_wire *record; /* behind this structure */
 };
 
@@ -48,14 +48,16 @@ struct mkt_vol_arrays {
     bool changed;
 };
 
-/* A record with room for the piece's slab, in front of nothing; not yet in the array. NULL: out of memory. */
+/* A record with room for the piece's slab, in front of nothing; not yet in the array. NULL: out of
+ * memory. */
 struct mkt_vol_piece *mkt_vol_piece_create(const struct mkt_piece *piece);
 /* Gives its bytes back and frees it. */
 void mkt_vol_piece_destroy(struct mkt_vol_array *array, struct mkt_vol_piece *piece);
 /* Appends to the array's pieces. MKT_NO_MEMORY. */
 enum mkt_status mkt_vol_piece_append(struct mkt_vol_array *array, struct mkt_vol_piece *piece);
 /* The record parsed. */
-void mkt_vol_piece_parse(const struct mkt_vol_array *array, const struct mkt_vol_piece *piece, struct mkt_piece *piece_out);
+void mkt_vol_piece_parse(const struct mkt_vol_array *array, const struct mkt_vol_piece *piece,
+                         struct mkt_piece *piece_out);
 /* Forgets the index over the pieces (they were reordered or cut). */
 void mkt_vol_array_forget_index(struct mkt_vol_array *array);
 void mkt_vol_array_destroy(struct mkt_vol_array *array);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Datasets. In a file that native keeps they are passed through. In a market file the dataset itself is native's (in
- * the image), its raw data the market's, unless HDF5 has to interpret it.
+ * Datasets. In a file that native keeps they are passed through. In a market file the dataset
+ * itself is native's (in the image), its raw data the market's, unless HDF5 has to interpret it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,15 +9,17 @@
 #include "vol/arrays.h"
 #include "vol/object.h"
 #include "vol/transfer.h"
+#include "vol/walk.h"
 
-/* mkt_array.flags: the allocation time that the application asked for; the image's dataset is always late. */
+/* mkt_array.flags: the allocation time that the application asked for; the image's dataset is
+ * always late. */
 #define FLAG_ALLOC_TIME_MASK 0x3u
 
 enum raw_data {
-    RAW_UNKNOWN,   /* decided at the first transfer */
+    RAW_UNKNOWN, /* decided at the first transfer */
     RAW_REDIRECTED,
-    RAW_NATIVE,    /* stays in the image */
-    RAW_VIRTUAL    /* native would read its sources past the connector: refused */
+    RAW_NATIVE, /* stays in the image */
+    RAW_VIRTUAL /* native would read its sources past the connector: refused */
 };
 
 struct mkt_vol_dataset {
@@ -32,28 +34,16 @@ static hid_t native_get(const struct mkt_vol_object *object, H5VL_dataset_get_t 
 {
     H5VL_dataset_get_args_t args = {.op_type = what};
 
-    if (H5VLdataset_get(object->under, object->under_vol_id, &args, H5P_DATASET_XFER_DEFAULT, NULL) < 0)
+    if (H5VLdataset_get(object->under, object->under_vol_id, &args, H5P_DATASET_XFER_DEFAULT,
+                        NULL) < 0)
         return H5I_INVALID_HID;
     return what == H5VL_DATASET_GET_TYPE    ? args.args.get_type.type_id
            : what == H5VL_DATASET_GET_SPACE ? args.args.get_space.space_id
                                             : args.args.get_dcpl.dcpl_id;
 }
 
-static herr_t native_token(const struct mkt_vol_object *object, uint8_t token_out[MKT_TOKEN_BYTES])
-{
-    H5VL_loc_params_t self = {.obj_type = H5I_DATASET, .type = H5VL_OBJECT_BY_SELF};
-    H5O_info2_t info;
-    H5VL_object_get_args_t args = {.op_type = H5VL_OBJECT_GET_INFO,
-                                   .args.get_info = {.fields = H5O_INFO_BASIC, .oinfo = &info}};
-
-    if (H5VLobject_get(object->under, &self, object->under_vol_id, &args, H5P_DATASET_XFER_DEFAULT, NULL) < 0)
-        return -1;
-    _Static_assert(sizeof info.token == MKT_TOKEN_BYTES, "tokens of HDF5 and of the market");
-    memcpy(token_out, &info.token, MKT_TOKEN_BYTES);
-    return 0;
-}
-
-static herr_t native_dims(const struct mkt_vol_object *object, uint32_t *rank_out, uint64_t *dims_out)
+static herr_t native_dims(const struct mkt_vol_object *object, uint32_t *rank_out,
+                          uint64_t *dims_out)
 {
     hsize_t dims[MKT_MAX_RANK];
     hid_t space = native_get(object, H5VL_DATASET_GET_SPACE);
@@ -128,10 +118,11 @@ static uint32_t alloc_time_of(hid_t dcpl)
 static herr_t decide(struct mkt_vol_object *object)
 {
     struct mkt_vol_dataset *dataset = object->dataset;
-    uint8_t token[MKT_TOKEN_BYTES];
+    struct mkt_vol_walk_info info;
     uint64_t dims[MKT_MAX_RANK];
     uint32_t rank;
-    hid_t type = native_get(object, H5VL_DATASET_GET_TYPE), dcpl = native_get(object, H5VL_DATASET_GET_DCPL);
+    hid_t type = native_get(object, H5VL_DATASET_GET_TYPE),
+          dcpl = native_get(object, H5VL_DATASET_GET_DCPL);
     herr_t result = -1;
 
     if (type < 0 || dcpl < 0)
@@ -141,12 +132,13 @@ static herr_t decide(struct mkt_vol_object *object)
     if (raw == RAW_REDIRECTED && !object->file->writable)
         raw = RAW_NATIVE;
     if (raw == RAW_REDIRECTED) {
-        if (native_token(object, token) < 0 || native_dims(object, &rank, dims) < 0)
+        if (mkt_vol_walk_info(object, &info) < 0 || native_dims(object, &rank, dims) < 0)
             goto done;
-        dataset->array = mkt_vol_array_find(object->file->arrays, token);
+        dataset->array = mkt_vol_array_find(object->file->arrays, info.token);
         if (!dataset->array)
-            dataset->array = mkt_vol_array_create(object->file->arrays, token, (uint32_t)H5Tget_size(type), rank, dims,
-                                                  alloc_time_of(dcpl), false);
+            dataset->array =
+                mkt_vol_array_create(object->file->arrays, info.token, (uint32_t)H5Tget_size(type),
+                                     rank, dims, alloc_time_of(dcpl), false);
         if (!dataset->array) {
             mkt_vol_fail(H5E_RESOURCE, H5E_CANTALLOC, "no memory for the description of an array");
             goto done;
@@ -164,7 +156,7 @@ done:
 
 herr_t mkt_vol_dataset_attach(struct mkt_vol_object *object)
 {
-    uint8_t token[MKT_TOKEN_BYTES];
+    struct mkt_vol_walk_info info;
 
     if (!object->file || !object->file->in_market)
         return 0;
@@ -172,11 +164,11 @@ herr_t mkt_vol_dataset_attach(struct mkt_vol_object *object)
     if (!dataset)
         return mkt_vol_fail(H5E_RESOURCE, H5E_CANTALLOC, "no memory for a dataset");
     dataset->file_type = H5I_INVALID_HID;
-    if (native_token(object, token) < 0) {
+    if (mkt_vol_walk_info(object, &info) < 0) {
         free(dataset);
         return -1;
     }
-    dataset->array = mkt_vol_array_find(object->file->arrays, token);
+    dataset->array = mkt_vol_array_find(object->file->arrays, info.token);
     dataset->raw = dataset->array ? RAW_REDIRECTED : RAW_UNKNOWN;
     object->dataset = dataset;
     return 0;
@@ -200,10 +192,12 @@ void mkt_vol_dataset_detach(struct mkt_vol_object *object)
 
 /* ---- create, open, close ---- */
 
-/* A new dataset takes its ordinal now, on every rank of the group alike, whether or not this rank ever writes it. */
-static herr_t attach_created(struct mkt_vol_object *object, enum raw_data raw, hid_t type, hid_t space, uint32_t flags)
+/* A new dataset takes its ordinal now, on every rank of the group alike, whether or not this rank
+ * ever writes it. */
+static herr_t attach_created(struct mkt_vol_object *object, enum raw_data raw, hid_t type,
+                             hid_t space, uint32_t flags)
 {
-    uint8_t token[MKT_TOKEN_BYTES];
+    struct mkt_vol_walk_info info;
     hsize_t dims[MKT_MAX_RANK];
     uint64_t extent[MKT_MAX_RANK];
 
@@ -215,17 +209,23 @@ static herr_t attach_created(struct mkt_vol_object *object, enum raw_data raw, h
     object->dataset = dataset;
     if (raw != RAW_REDIRECTED)
         return 0;
-    int rank = H5Sget_simple_extent_type(space) == H5S_NULL ? 0 : H5Sget_simple_extent_dims(space, dims, NULL);
-    if (rank < 0 || native_token(object, token) < 0)
+    int rank = H5Sget_simple_extent_type(space) == H5S_NULL
+                   ? 0
+                   : H5Sget_simple_extent_dims(space, dims, NULL);
+    if (rank < 0 || mkt_vol_walk_info(object, &info) < 0)
         return -1;
     for (int d = 0; d < rank; d++)
         extent[d] = dims[d];
-    dataset->array = mkt_vol_array_create(object->file->arrays, token, (uint32_t)H5Tget_size(type), (uint32_t)rank,
-                                          extent, flags, true);
-    return dataset->array ? 0 : mkt_vol_fail(H5E_RESOURCE, H5E_CANTALLOC, "no memory for the description of an array");
+    dataset->array =
+        mkt_vol_array_create(object->file->arrays, info.token, (uint32_t)H5Tget_size(type),
+                             (uint32_t)rank, extent, flags, true);
+    return dataset->array ? 0
+                          : mkt_vol_fail(H5E_RESOURCE, H5E_CANTALLOC,
+                                         "no memory for the description of an array");
 }
 
-/* The list to create with: native must not allocate what it will not hold. *owned_out: close it afterwards. */
+/* The list to create with: native must not allocate what it will not hold. *owned_out: close it
+ * afterwards. */
 static hid_t late_list(hid_t dcpl, uint32_t alloc_time, bool *owned_out)
 {
     *owned_out = false;
@@ -240,8 +240,9 @@ static hid_t late_list(hid_t dcpl, uint32_t alloc_time, bool *owned_out)
     return late;
 }
 
-void *mkt_vol_dataset_create(void *location, const H5VL_loc_params_t *loc, const char *name, hid_t lcpl, hid_t type,
-                             hid_t space, hid_t dcpl, hid_t dapl, hid_t dxpl, void **request)
+void *mkt_vol_dataset_create(void *location, const H5VL_loc_params_t *loc, const char *name,
+                             hid_t lcpl, hid_t type, hid_t space, hid_t dcpl, hid_t dapl,
+                             hid_t dxpl, void **request)
 {
     if (!mkt_vol_object_usable(location))
         return NULL;
@@ -255,14 +256,14 @@ void *mkt_vol_dataset_create(void *location, const H5VL_loc_params_t *loc, const
         list = late_list(dcpl, alloc_time, &owned);
     if (list < 0)
         return NULL;
-    void *under = H5VLdataset_create(parent->under, loc, parent->under_vol_id, name, lcpl, type, space, list, dapl,
-                                     dxpl, request);
+    void *under = H5VLdataset_create(parent->under, loc, parent->under_vol_id, name, lcpl, type,
+                                     space, list, dapl, dxpl, request);
     if (owned)
         H5Pclose(list);
     if (!under)
         return NULL;
-    struct mkt_vol_object *object =
-        mkt_vol_object_wrap(under, mkt_vol_native_id(), H5I_DATASET, mkt_vol_file_of(under, H5I_DATASET));
+    struct mkt_vol_object *object = mkt_vol_object_wrap(under, mkt_vol_native_id(), H5I_DATASET,
+                                                        mkt_vol_file_of(under, H5I_DATASET));
     if (!object) {
         H5VLdataset_close(under, parent->under_vol_id, dxpl, NULL);
         return NULL;
@@ -272,21 +273,23 @@ void *mkt_vol_dataset_create(void *location, const H5VL_loc_params_t *loc, const
     /* As MPI-IO does: space in a parallel file is allocated early. */
     if (object->file->size > 1)
         alloc_time = H5D_ALLOC_TIME_EARLY;
-    if (attach_created(object, in_market ? raw : classify(type, dcpl), type, space, alloc_time) < 0) {
+    if (attach_created(object, in_market ? raw : classify(type, dcpl), type, space, alloc_time) <
+        0) {
         mkt_vol_dataset_close(object, dxpl, NULL);
         return NULL;
     }
     return object;
 }
 
-void *mkt_vol_dataset_open(void *location, const H5VL_loc_params_t *loc, const char *name, hid_t dapl, hid_t dxpl,
-                           void **request)
+void *mkt_vol_dataset_open(void *location, const H5VL_loc_params_t *loc, const char *name,
+                           hid_t dapl, hid_t dxpl, void **request)
 {
     struct mkt_vol_object *parent = location;
 
     if (!mkt_vol_object_usable(location))
         return NULL;
-    void *under = H5VLdataset_open(parent->under, loc, parent->under_vol_id, name, dapl, dxpl, request);
+    void *under =
+        H5VLdataset_open(parent->under, loc, parent->under_vol_id, name, dapl, dxpl, request);
     return mkt_vol_object_adopt(under, H5I_DATASET); /* attaches */
 }
 
@@ -306,25 +309,28 @@ herr_t mkt_vol_dataset_close(void *object, hid_t dxpl, void **request)
 
 /* ---- transfers ---- */
 
-static herr_t native_read(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space, hid_t file_space, hid_t dxpl,
-                          void *buffer)
+static herr_t native_read(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space,
+                          hid_t file_space, hid_t dxpl, void *buffer)
 {
-    return H5VLdataset_read(1, &object->under, object->under_vol_id, &mem_type, &mem_space, &file_space, dxpl, &buffer,
-                            NULL);
+    return H5VLdataset_read(1, &object->under, object->under_vol_id, &mem_type, &mem_space,
+                            &file_space, dxpl, &buffer, NULL);
 }
 
-/* Native refuses to write such data by MPI-IO, since each rank's copy of the metadata would differ. So do we. */
-static herr_t native_write(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space, hid_t file_space, hid_t dxpl,
-                           const void *buffer)
+/* Native refuses to write such data by MPI-IO, since each rank's copy of the metadata would differ.
+ * So do we. */
+static herr_t native_write(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space,
+                           hid_t file_space, hid_t dxpl, const void *buffer)
 {
     if (object->dataset && object->file->size > 1)
-        return mkt_vol_fail(H5E_DATASET, H5E_UNSUPPORTED,
-                            "Parallel IO does not support writing VL or region reference datatypes yet");
-    return H5VLdataset_write(1, &object->under, object->under_vol_id, &mem_type, &mem_space, &file_space, dxpl, &buffer,
-                             NULL);
+        return mkt_vol_fail(
+            H5E_DATASET, H5E_UNSUPPORTED,
+            "Parallel IO does not support writing VL or region reference datatypes yet");
+    return H5VLdataset_write(1, &object->under, object->under_vol_id, &mem_type, &mem_space,
+                             &file_space, dxpl, &buffer, NULL);
 }
 
-/* Readies a dataset of a market file for a transfer. `transfer->array` stays NULL if native does it. */
+/* Readies a dataset of a market file for a transfer. `transfer->array` stays NULL if native does
+ * it. */
 static herr_t transfer_begin(struct mkt_vol_transfer *transfer, struct mkt_vol_object *object)
 {
     struct mkt_vol_dataset *dataset = object->dataset;
@@ -332,9 +338,10 @@ static herr_t transfer_begin(struct mkt_vol_transfer *transfer, struct mkt_vol_o
     if (dataset->raw == RAW_UNKNOWN && decide(object) < 0)
         return -1;
     if (dataset->raw == RAW_VIRTUAL)
-        return mkt_vol_fail(H5E_DATASET, H5E_UNSUPPORTED,
-                            "%s: virtual datasets are not supported in the market; use mode `file` for this path",
-                            object->file->path);
+        return mkt_vol_fail(
+            H5E_DATASET, H5E_UNSUPPORTED,
+            "%s: virtual datasets are not supported in the market; use mode `file` for this path",
+            object->file->path);
     if (dataset->raw != RAW_REDIRECTED)
         return 0;
     if (dataset->file_type < 0)
@@ -345,8 +352,8 @@ static herr_t transfer_begin(struct mkt_vol_transfer *transfer, struct mkt_vol_o
     return dataset->file_type < 0 ? -1 : 0;
 }
 
-static herr_t read_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space, hid_t file_space, hid_t dxpl,
-                       void *buffer)
+static herr_t read_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space,
+                       hid_t file_space, hid_t dxpl, void *buffer)
 {
     struct mkt_vol_transfer transfer = {
         .mem_type = mem_type, .mem_space = mem_space, .file_space = file_space, .dxpl = dxpl};
@@ -361,14 +368,15 @@ static herr_t read_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_
     if (transfer.array)
         return mkt_vol_transfer_read(&transfer, buffer);
     hid_t list = mkt_vol_independent_list(dxpl, &owned);
-    herr_t result = list < 0 ? -1 : native_read(object, mem_type, mem_space, file_space, list, buffer);
+    herr_t result =
+        list < 0 ? -1 : native_read(object, mem_type, mem_space, file_space, list, buffer);
     if (list >= 0 && owned)
         H5Pclose(list);
     return result;
 }
 
-static herr_t write_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space, hid_t file_space, hid_t dxpl,
-                        const void *buffer)
+static herr_t write_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space,
+                        hid_t file_space, hid_t dxpl, const void *buffer)
 {
     struct mkt_vol_transfer transfer = {
         .mem_type = mem_type, .mem_space = mem_space, .file_space = file_space, .dxpl = dxpl};
@@ -385,14 +393,15 @@ static herr_t write_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem
     if (transfer.array)
         return mkt_vol_transfer_write(&transfer, buffer);
     hid_t list = mkt_vol_independent_list(dxpl, &owned);
-    herr_t result = list < 0 ? -1 : native_write(object, mem_type, mem_space, file_space, list, buffer);
+    herr_t result =
+        list < 0 ? -1 : native_write(object, mem_type, mem_space, file_space, list, buffer);
     if (list >= 0 && owned)
         H5Pclose(list);
     return result;
 }
 
-herr_t mkt_vol_dataset_read(size_t count, void *dataset[], hid_t mem_type[], hid_t mem_space[], hid_t file_space[],
-                            hid_t dxpl, void *buffer[], void **request)
+herr_t mkt_vol_dataset_read(size_t count, void *dataset[], hid_t mem_type[], hid_t mem_space[],
+                            hid_t file_space[], hid_t dxpl, void *buffer[], void **request)
 {
     (void)request; /* nothing is asynchronous */
     for (size_t i = 0; i < count; i++)
@@ -401,8 +410,8 @@ herr_t mkt_vol_dataset_read(size_t count, void *dataset[], hid_t mem_type[], hid
     return 0;
 }
 
-herr_t mkt_vol_dataset_write(size_t count, void *dataset[], hid_t mem_type[], hid_t mem_space[], hid_t file_space[],
-                             hid_t dxpl, const void *buffer[], void **request)
+herr_t mkt_vol_dataset_write(size_t count, void *dataset[], hid_t mem_type[], hid_t mem_space[],
+                             hid_t file_space[], hid_t dxpl, const void *buffer[], void **request)
 {
     (void)request;
     for (size_t i = 0; i < count; i++)
@@ -454,7 +463,8 @@ static herr_t get_redirected(struct mkt_vol_object *object, H5VL_dataset_get_arg
     case H5VL_DATASET_GET_SPACE_STATUS:
         if (storage_size(object, &bytes) < 0)
             return -1;
-        *args->args.get_space_status.status = bytes > 0 ? H5D_SPACE_STATUS_ALLOCATED : H5D_SPACE_STATUS_NOT_ALLOCATED;
+        *args->args.get_space_status.status =
+            bytes > 0 ? H5D_SPACE_STATUS_ALLOCATED : H5D_SPACE_STATUS_NOT_ALLOCATED;
         return 1;
     default:
         return 0;
@@ -483,7 +493,8 @@ herr_t mkt_vol_dataset_get(void *dataset, H5VL_dataset_get_args_t *args, hid_t d
     return 0;
 }
 
-herr_t mkt_vol_dataset_specific(void *dataset, H5VL_dataset_specific_args_t *args, hid_t dxpl, void **request)
+herr_t mkt_vol_dataset_specific(void *dataset, H5VL_dataset_specific_args_t *args, hid_t dxpl,
+                                void **request)
 {
     struct mkt_vol_object *object = dataset;
     uint64_t dims[MKT_MAX_RANK];
@@ -520,16 +531,18 @@ static herr_t optional_redirected(struct mkt_vol_object *object, H5VL_optional_a
     case H5VL_NATIVE_DATASET_CHUNK_READ:
     case H5VL_NATIVE_DATASET_CHUNK_WRITE:
     case H5VL_NATIVE_DATASET_CHUNK_ITER:
-        return mkt_vol_fail(H5E_DATASET, H5E_UNSUPPORTED,
-                            "%s: chunk queries and direct chunk I/O are not supported for data in the market; use "
-                            "mode `file` for this path",
-                            object->file->path);
+        return mkt_vol_fail(
+            H5E_DATASET, H5E_UNSUPPORTED,
+            "%s: chunk queries and direct chunk I/O are not supported for data in the market; use "
+            "mode `file` for this path",
+            object->file->path);
     default:
         return 0;
     }
 }
 
-herr_t mkt_vol_dataset_optional(void *dataset, H5VL_optional_args_t *args, hid_t dxpl, void **request)
+herr_t mkt_vol_dataset_optional(void *dataset, H5VL_optional_args_t *args, hid_t dxpl,
+                                void **request)
 {
     struct mkt_vol_object *object = dataset;
 

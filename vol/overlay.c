@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A read: what pieces hold lies over what the native dataset holds. Native is asked only where the pieces are not
- * known to cover everything that is wanted.
+ * A read: what pieces hold lies over what the native dataset holds. Native is asked only where the
+ * pieces are not known to cover everything that is wanted.
  */
 #include <string.h>
 
@@ -14,10 +14,11 @@
 struct cover {
     struct mkt_vol_io *io;
     const struct mkt_slab *want;
-    uint64_t moved;   /* elements, sum over the pieces */
+    uint64_t moved; /* elements, sum over the pieces */
     uint32_t hits;
-    bool overlap;     /* two pieces may share elements */
-    uint32_t whole;   /* 1 + ordinal of the last box that holds all of the want; what came before doesn't count */
+    bool overlap;   /* two pieces may share elements */
+    uint32_t whole; /* 1 + ordinal of the last box that holds all of the want; what came before
+                       doesn't count */
     struct mkt_slab seen[SEEN_MAX];
 };
 
@@ -27,7 +28,8 @@ static void move_nothing(void *context, const struct mkt_move *move)
     (void)move;
 }
 
-static enum mkt_status map_table(const struct mkt_vol_io *io, const struct mkt_piece *piece, const void **table_out)
+static enum mkt_status map_table(const struct mkt_vol_io *io, const struct mkt_piece *piece,
+                                 const void **table_out)
 {
     struct mkt_error error;
     void *table = NULL;
@@ -48,7 +50,8 @@ static bool box_holds(const struct mkt_piece *piece, const struct mkt_slab *want
     if (piece->form != MKT_PIECE_BOX)
         return false;
     for (uint32_t d = 0; d < want->rank; d++)
-        if (want->dim[d].start < piece->slab.dim[d].start || mkt_dim_end(&want->dim[d]) > mkt_dim_end(&piece->slab.dim[d]))
+        if (want->dim[d].start < piece->slab.dim[d].start ||
+            mkt_dim_end(&want->dim[d]) > mkt_dim_end(&piece->slab.dim[d]))
             return false;
     return true;
 }
@@ -75,18 +78,21 @@ static enum mkt_status cover_piece(void *context, const struct mkt_piece *piece)
     if (status != MKT_OK)
         return status;
     mkt_layout_packed(&packed, cover->want, cover->io->file_bytes, 0);
-    cover->moved += mkt_plan_piece(cover->want, &packed, piece, table, cover->io->file_bytes, move_nothing, NULL);
+    cover->moved += mkt_plan_piece(cover->want, &packed, piece, table, cover->io->file_bytes,
+                                   move_nothing, NULL);
     return MKT_OK;
 }
 
-/* Sets *covered_out and, in *skip_out, how many pieces need not be copied since a later one holds everything. */
-static enum mkt_status covered(struct mkt_vol_io *io, const struct mkt_slab *want, bool *covered_out,
-                               uint32_t *skip_out)
+/* Sets *covered_out and, in *skip_out, how many pieces need not be copied since a later one holds
+ * everything. */
+static enum mkt_status covered(struct mkt_vol_io *io, const struct mkt_slab *want,
+                               bool *covered_out, uint32_t *skip_out)
 {
     struct cover cover = {.io = io, .want = want};
 
     enum mkt_status status = mkt_vol_sources_query(&io->sources, want, cover_piece, &cover);
-    bool disjoint = cover.hits <= SEEN_MAX ? !cover.overlap : mkt_vol_sources_disjoint(&io->sources);
+    bool disjoint =
+        cover.hits <= SEEN_MAX ? !cover.overlap : mkt_vol_sources_disjoint(&io->sources);
     *covered_out = cover.whole > 0 || (disjoint && cover.moved == mkt_slab_elements(want));
     *skip_out = cover.whole > 0 ? cover.whole - 1 : 0;
     return status;
@@ -125,19 +131,22 @@ static enum mkt_status copy_piece(void *context, const struct mkt_piece *piece)
     if (status == MKT_OK)
         status = mkt_client_map(copy->io->client, &piece->data, false, &copy->piece, &copy->error);
     if (status == MKT_OK)
-        mkt_plan_piece(copy->want, copy->layout, piece, table, copy->io->file_bytes, move_get, copy);
+        mkt_plan_piece(copy->want, copy->layout, piece, table, copy->io->file_bytes, move_get,
+                       copy);
     return status;
 }
 
-static herr_t fail(const struct mkt_vol_io *io, enum mkt_status status, const struct mkt_error *error)
+static herr_t fail(const struct mkt_vol_io *io, enum mkt_status status,
+                   const struct mkt_error *error)
 {
-    return mkt_vol_fail(H5E_DATASET, H5E_READERROR, "%s: cannot read a dataset from the market: %s%s%s",
-                        io->transfer->dataset->file->path, mkt_status_text(status), error->text[0] ? ": " : "",
-                        error->text);
+    return mkt_vol_fail(H5E_DATASET, H5E_READERROR,
+                        "%s: cannot read a dataset from the market: %s%s%s",
+                        io->transfer->dataset->file->path, mkt_status_text(status),
+                        error->text[0] ? ": " : "", error->text);
 }
 
-static herr_t copy_pieces(struct mkt_vol_io *io, const struct mkt_slab *want, const struct mkt_layout *layout,
-                          uint32_t skip, void *memory)
+static herr_t copy_pieces(struct mkt_vol_io *io, const struct mkt_slab *want,
+                          const struct mkt_layout *layout, uint32_t skip, void *memory)
 {
     struct copy copy = {.io = io, .want = want, .layout = layout, .memory = memory, .skip = skip};
 
@@ -147,7 +156,8 @@ static herr_t copy_pieces(struct mkt_vol_io *io, const struct mkt_slab *want, co
 
 /* ---- what lies under the pieces ---- */
 
-static herr_t native_read(struct mkt_vol_io *io, hid_t mem_type, hid_t mem_space, hid_t file_space, void *buffer)
+static herr_t native_read(struct mkt_vol_io *io, hid_t mem_type, hid_t mem_space, hid_t file_space,
+                          void *buffer)
 {
     struct mkt_vol_object *dataset = io->transfer->dataset;
     bool owned;
@@ -155,14 +165,15 @@ static herr_t native_read(struct mkt_vol_io *io, hid_t mem_type, hid_t mem_space
 
     if (list < 0)
         return -1;
-    herr_t result = H5VLdataset_read(1, &dataset->under, dataset->under_vol_id, &mem_type, &mem_space, &file_space,
-                                     list, &buffer, NULL);
+    herr_t result = H5VLdataset_read(1, &dataset->under, dataset->under_vol_id, &mem_type,
+                                     &mem_space, &file_space, list, &buffer, NULL);
     if (owned)
         H5Pclose(list);
     return result;
 }
 
-static herr_t native_read_packed(struct mkt_vol_io *io, hid_t file_space, uint64_t elements, void *packed_out)
+static herr_t native_read_packed(struct mkt_vol_io *io, hid_t file_space, uint64_t elements,
+                                 void *packed_out)
 {
     hsize_t length = elements;
     hid_t memory = H5Screate_simple(1, &length, NULL);
@@ -176,7 +187,8 @@ static herr_t native_read_packed(struct mkt_vol_io *io, hid_t file_space, uint64
 
 static hid_t space_of_slab(const struct mkt_vol_io *io, const struct mkt_slab *slab)
 {
-    hsize_t dims[MKT_MAX_RANK], start[MKT_MAX_RANK], stride[MKT_MAX_RANK], count[MKT_MAX_RANK], block[MKT_MAX_RANK];
+    hsize_t dims[MKT_MAX_RANK], start[MKT_MAX_RANK], stride[MKT_MAX_RANK], count[MKT_MAX_RANK],
+        block[MKT_MAX_RANK];
     const struct mkt_array *meta = mkt_vol_array_meta(io->transfer->array);
 
     if (slab->rank == 0)
@@ -207,7 +219,8 @@ herr_t mkt_vol_overlay_direct(struct mkt_vol_io *io, void *buffer)
     enum mkt_status status = covered(io, &io->file.slab, &all, &skip);
     if (status != MKT_OK)
         return fail(io, status, &(struct mkt_error){0});
-    if (!all && native_read(io, transfer->mem_type, transfer->mem_space, transfer->file_space, buffer) < 0)
+    if (!all &&
+        native_read(io, transfer->mem_type, transfer->mem_space, transfer->file_space, buffer) < 0)
         return -1;
     return copy_pieces(io, &io->file.slab, &io->layout, skip, buffer);
 }
@@ -235,7 +248,8 @@ herr_t mkt_vol_overlay_slab(struct mkt_vol_io *io, const struct mkt_slab *want, 
 }
 
 /* A run of a row-major extent, cut at the ends of rows, as a box. Returns its elements. */
-static uint64_t row_of(const struct mkt_vol_selection *file, uint64_t offset, uint64_t most, struct mkt_slab *row_out)
+static uint64_t row_of(const struct mkt_vol_selection *file, uint64_t offset, uint64_t most,
+                       struct mkt_slab *row_out)
 {
     uint64_t length = 1;
 
@@ -282,7 +296,8 @@ herr_t mkt_vol_overlay_runs(struct mkt_vol_io *io, void *packed_out)
     bool all;
     uint32_t skip;
 
-    /* One piece that holds the bounding box holds every run; short of that native fills in first. */
+    /* One piece that holds the bounding box holds every run; short of that native fills in first.
+     */
     enum mkt_status status = covered(io, &io->file.slab, &all, &skip);
     if (status != MKT_OK)
         return fail(io, status, &(struct mkt_error){0});

@@ -4,7 +4,8 @@
 
 #include "vol/arrays_internal.h"
 
-#define OVERLAP_SCAN_MAX 4096 /* later pieces looked at before an overwrite in place is given up */
+#define OVERLAP_SCAN_MAX 4096 /* later pieces looked at before an overwrite in place is given up \
+                               */
 #define INDEX_FROM 64         /* pieces; fewer are scanned */
 
 /* ---- pieces ---- */
@@ -32,7 +33,8 @@ static void piece_unhash(struct mkt_vol_array *array, struct mkt_vol_piece *piec
     piece->hashed = false;
 }
 
-/* The latest piece of a slab is the one to overwrite. Without memory for the table there is none. */
+/* The latest piece of a slab is the one to overwrite. Without memory for the table there is none.
+ */
 static void piece_hash(struct mkt_vol_array *array, struct mkt_vol_piece *piece)
 {
     struct mkt_vol_piece *former;
@@ -82,7 +84,8 @@ void mkt_vol_piece_parse(const struct mkt_vol_array *array, const struct mkt_vol
     uint32_t used;
 
     /* Our own record: it decodes. */
-    (void)mkt_piece_decode(piece->record, piece->record->record_bytes, array->meta.element_bytes, piece_out, &used);
+    (void)mkt_piece_decode(piece->record, piece->record->record_bytes, array->meta.element_bytes,
+                           piece_out, &used);
 }
 
 void mkt_vol_array_forget_index(struct mkt_vol_array *array)
@@ -118,7 +121,8 @@ static bool covered_later(const struct mkt_vol_array *array, const struct mkt_vo
     return false;
 }
 
-static enum mkt_status reserve(struct mkt_vol_array *array, struct mkt_vol_piece *piece, struct mkt_error *error)
+static enum mkt_status reserve(struct mkt_vol_array *array, struct mkt_vol_piece *piece,
+                               struct mkt_error *error)
 {
     struct mkt_client *client = array->owner->file->client;
     struct mkt_piece_record_wire *record = piece->record;
@@ -126,7 +130,8 @@ static enum mkt_status reserve(struct mkt_vol_array *array, struct mkt_vol_piece
 
     piece->data_capacity = record->data.length;
     record->table = (struct mkt_extent){0};
-    enum mkt_status status = mkt_client_reserve(client, piece->data_capacity, &record->data, &piece->data, error);
+    enum mkt_status status =
+        mkt_client_reserve(client, piece->data_capacity, &record->data, &piece->data, error);
     if (status != MKT_OK) {
         record->data = (struct mkt_extent){0};
         return status;
@@ -165,10 +170,11 @@ err_destroy:
     return NULL;
 }
 
-struct mkt_vol_piece *mkt_vol_array_place(struct mkt_vol_array *array, const struct mkt_slab *slab, void **address_out,
-                                          struct mkt_error *error)
+struct mkt_vol_piece *mkt_vol_array_place(struct mkt_vol_array *array, const struct mkt_slab *slab,
+                                          void **address_out, struct mkt_error *error)
 {
-    struct mkt_piece wanted = {.form = mkt_slab_is_box(slab) ? MKT_PIECE_BOX : MKT_PIECE_SLAB, .slab = *slab};
+    struct mkt_piece wanted = {.form = mkt_slab_is_box(slab) ? MKT_PIECE_BOX : MKT_PIECE_SLAB,
+                               .slab = *slab};
     uint64_t record[MKT_PIECE_RECORD_MAX_BYTES / 8];
     const struct mkt_piece_record_wire *key = (const struct mkt_piece_record_wire *)record;
     struct mkt_vol_piece *piece;
@@ -183,8 +189,9 @@ struct mkt_vol_piece *mkt_vol_array_place(struct mkt_vol_array *array, const str
     return piece;
 }
 
-struct mkt_vol_piece *mkt_vol_array_place_table(struct mkt_vol_array *array, const struct mkt_piece *wanted,
-                                                void **data_out, void **table_out, struct mkt_error *error)
+struct mkt_vol_piece *mkt_vol_array_place_table(struct mkt_vol_array *array,
+                                                const struct mkt_piece *wanted, void **data_out,
+                                                void **table_out, struct mkt_error *error)
 {
     struct mkt_vol_piece *piece = place_new(array, wanted, error);
 
@@ -195,20 +202,23 @@ struct mkt_vol_piece *mkt_vol_array_place_table(struct mkt_vol_array *array, con
     return piece;
 }
 
-static enum mkt_status tell_group(struct mkt_vol_array *array, struct mkt_vol_piece *piece, struct mkt_error *error)
+static enum mkt_status tell_group(struct mkt_vol_array *array, struct mkt_vol_piece *piece,
+                                  struct mkt_error *error)
 {
     struct mkt_vol_file *file = array->owner->file;
     struct mkt_piece parsed;
     uint64_t stamp;
 
     mkt_vol_piece_parse(array, piece, &parsed);
-    enum mkt_status status = mkt_client_add(file->client, file->handle, &array->meta, &parsed, 1, true, &stamp, error);
+    enum mkt_status status =
+        mkt_client_add(file->client, file->handle, &array->meta, &parsed, 1, true, &stamp, error);
     if (status == MKT_OK)
         piece->record->stamp = stamp;
     return status;
 }
 
-/* Another rank wrote over the piece after its stamp: what was written in place now becomes a piece of its own, the latest. */
+/* Another rank wrote over the piece after its stamp: what was written in place now becomes a piece
+ * of its own, the latest. */
 static enum mkt_status write_again(struct mkt_vol_array *array, const struct mkt_vol_piece *former,
                                    struct mkt_error *error)
 {
@@ -223,7 +233,8 @@ static enum mkt_status write_again(struct mkt_vol_array *array, const struct mkt
     return mkt_vol_array_written(array, piece, error);
 }
 
-enum mkt_status mkt_vol_array_written(struct mkt_vol_array *array, struct mkt_vol_piece *piece, struct mkt_error *error)
+enum mkt_status mkt_vol_array_written(struct mkt_vol_array *array, struct mkt_vol_piece *piece,
+                                      struct mkt_error *error)
 {
     struct mkt_vol_file *file = array->owner->file;
     bool again = piece->written;
@@ -238,8 +249,8 @@ enum mkt_status mkt_vol_array_written(struct mkt_vol_array *array, struct mkt_vo
         return tell_group(array, piece, error);
 
     bool superseded = false;
-    enum mkt_status status = mkt_client_touch(file->client, file->handle, array->meta.identity, piece->record->stamp,
-                                              &superseded, error);
+    enum mkt_status status = mkt_client_touch(file->client, file->handle, array->meta.identity,
+                                              piece->record->stamp, &superseded, error);
     return status == MKT_OK && superseded ? write_again(array, piece, error) : status;
 }
 
@@ -272,7 +283,8 @@ enum mkt_status mkt_vol_sources_open(struct mkt_vol_sources *sources, struct mkt
         return status;
     if (mkt_index_view_open(&sources->group, index, sources->group_extent.length) != MKT_OK) {
         mkt_client_unreserve(file->client, &sources->group_extent);
-        return mkt_error_set(error, MKT_CORRUPT, "the daemon's list of the group's pieces is damaged");
+        return mkt_error_set(error, MKT_CORRUPT,
+                             "the daemon's list of the group's pieces is damaged");
     }
     sources->has_group = sources->group.arrays > 0;
     return MKT_OK;
@@ -296,14 +308,17 @@ bool mkt_vol_sources_empty(const struct mkt_vol_sources *sources)
 {
     const struct mkt_vol_arrays *arrays = sources->array->owner;
 
-    return (!sources->has_base || mkt_index_view_pieces(&arrays->base, sources->base_position) == 0) &&
-           (!sources->has_group || mkt_index_view_pieces(&sources->group, 0) == 0) && own_pieces(sources) == 0;
+    return (!sources->has_base ||
+            mkt_index_view_pieces(&arrays->base, sources->base_position) == 0) &&
+           (!sources->has_group || mkt_index_view_pieces(&sources->group, 0) == 0) &&
+           own_pieces(sources) == 0;
 }
 
 bool mkt_vol_sources_disjoint(const struct mkt_vol_sources *sources)
 {
     const struct mkt_vol_array *array = sources->array;
-    bool base = sources->has_base && mkt_index_view_pieces(&array->owner->base, sources->base_position) > 0;
+    bool base =
+        sources->has_base && mkt_index_view_pieces(&array->owner->base, sources->base_position) > 0;
     uint32_t own = own_pieces(sources);
 
     if (base)
@@ -340,8 +355,8 @@ static enum mkt_status index_pieces(struct mkt_vol_array *array)
     return mkt_index_view_open(&array->index, bytes, length);
 }
 
-static enum mkt_status query_own(struct mkt_vol_array *array, const struct mkt_slab *want, mkt_piece_fn fn,
-                                 void *context)
+static enum mkt_status query_own(struct mkt_vol_array *array, const struct mkt_slab *want,
+                                 mkt_piece_fn fn, void *context)
 {
     enum mkt_status status = MKT_OK;
     uint32_t rest = array->pieces - array->indexed;
@@ -360,14 +375,15 @@ static enum mkt_status query_own(struct mkt_vol_array *array, const struct mkt_s
     return status;
 }
 
-enum mkt_status mkt_vol_sources_query(const struct mkt_vol_sources *sources, const struct mkt_slab *want,
-                                      mkt_piece_fn fn, void *context)
+enum mkt_status mkt_vol_sources_query(const struct mkt_vol_sources *sources,
+                                      const struct mkt_slab *want, mkt_piece_fn fn, void *context)
 {
     const struct mkt_vol_array *array = sources->array;
     enum mkt_status status = MKT_OK;
 
     if (sources->has_base)
-        status = mkt_index_view_query(&array->owner->base, sources->base_position, want, fn, context);
+        status =
+            mkt_index_view_query(&array->owner->base, sources->base_position, want, fn, context);
     if (status == MKT_OK && sources->has_group)
         status = mkt_index_view_query(&sources->group, 0, want, fn, context);
     if (status == MKT_OK && own_pieces(sources) > 0)

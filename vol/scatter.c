@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writes of point lists and irregular hyperslabs become one piece: the bounding box if every element of it is
- * written, the box with a bitmap if that is smaller than a list, else a list of runs.
+ * Writes of point lists and irregular hyperslabs become one piece: the bounding box if every
+ * element of it is written, the box with a bitmap if that is smaller than a list, else a list of
+ * runs.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -39,8 +40,10 @@ static bool runs_append(struct runs *runs, uint64_t offset, uint64_t length, uin
     return true;
 }
 
-/* The packed index in the bounding box of an element of the extent, and how many follow it in the same row of both. */
-static uint64_t index_in_box(const struct mkt_vol_selection *file, uint64_t offset, uint64_t *row_left_out)
+/* The packed index in the bounding box of an element of the extent, and how many follow it in the
+ * same row of both. */
+static uint64_t index_in_box(const struct mkt_vol_selection *file, uint64_t offset,
+                             uint64_t *row_left_out)
 {
     uint64_t index = 0, pitch = 1;
 
@@ -74,7 +77,8 @@ static herr_t collect(struct mkt_vol_io *io, struct runs *runs)
             if (step > length - done)
                 step = length - done;
             if (!runs_append(runs, index, step, from))
-                result = mkt_vol_fail(H5E_RESOURCE, H5E_CANTALLOC, "no memory for the runs of a selection");
+                result = mkt_vol_fail(H5E_RESOURCE, H5E_CANTALLOC,
+                                      "no memory for the runs of a selection");
             from += step;
         }
     }
@@ -91,7 +95,8 @@ static int by_place(const void *left, const void *right)
     return a->from < b->from ? -1 : a->from > b->from;
 }
 
-/* Sorts by place. A point named twice keeps its later value: then the runs are cut to single elements first. */
+/* Sorts by place. A point named twice keeps its later value: then the runs are cut to single
+ * elements first. */
 static bool sort_runs(struct runs *runs)
 {
     bool sorted = true, twice = false;
@@ -118,7 +123,8 @@ static bool sort_runs(struct runs *runs)
                 }
                 single.run = grown;
             }
-            single.run[single.count++] = (struct run){runs->run[i].offset + e, 1, runs->run[i].from + e};
+            single.run[single.count++] =
+                (struct run){runs->run[i].offset + e, 1, runs->run[i].from + e};
         }
     qsort(single.run, single.count, sizeof *single.run, by_place);
     uint64_t kept = 0;
@@ -131,15 +137,16 @@ static bool sort_runs(struct runs *runs)
     return true;
 }
 
-static void copy_runs(const struct mkt_vol_io *io, const struct runs *runs, const uint8_t *packed, uint8_t *data,
-                      bool boxed)
+static void copy_runs(const struct mkt_vol_io *io, const struct runs *runs, const uint8_t *packed,
+                      uint8_t *data, bool boxed)
 {
     uint64_t bytes = io->file_bytes, at = 0;
 
     for (uint64_t i = 0; i < runs->count; i++) {
         const struct run *run = &runs->run[i];
 
-        memcpy(data + (boxed ? run->offset : at) * bytes, packed + run->from * bytes, run->length * bytes);
+        memcpy(data + (boxed ? run->offset : at) * bytes, packed + run->from * bytes,
+               run->length * bytes);
         at += run->length;
     }
 }
@@ -201,15 +208,17 @@ herr_t mkt_vol_scatter_write(struct mkt_vol_io *io, const void *packed)
     herr_t result = collect(io, &runs);
 
     if (result >= 0 && !sort_runs(&runs))
-        result = mkt_vol_fail(H5E_RESOURCE, H5E_CANTALLOC, "no memory to sort the points of a selection");
+        result = mkt_vol_fail(H5E_RESOURCE, H5E_CANTALLOC,
+                              "no memory to sort the points of a selection");
     if (result >= 0) {
         for (uint64_t i = 0; i < runs.count; i++)
             written += runs.run[i].length;
         struct mkt_vol_piece *piece = place(io, &runs, written, packed, &error);
         if (!piece || mkt_vol_array_written(io->transfer->array, piece, &error) != MKT_OK) {
             mkt_vol_file_poison(file, "a write failed: %s", error.text);
-            result = mkt_vol_fail(H5E_DATASET, H5E_WRITEERROR, "%s: cannot write a dataset to the market: %s",
-                                  file->path, error.text);
+            result = mkt_vol_fail(H5E_DATASET, H5E_WRITEERROR,
+                                  "%s: cannot write a dataset to the market: %s", file->path,
+                                  error.text);
         }
     }
     free(runs.run);

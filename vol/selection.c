@@ -37,7 +37,8 @@ static herr_t read_bounds(struct mkt_vol_selection *selection, hid_t space)
     return 0;
 }
 
-void mkt_vol_selection_whole(struct mkt_vol_selection *selection_out, uint32_t rank, const uint64_t *dims)
+void mkt_vol_selection_whole(struct mkt_vol_selection *selection_out, uint32_t rank,
+                             const uint64_t *dims)
 {
     static const uint64_t origin[MKT_MAX_RANK];
 
@@ -109,8 +110,9 @@ static bool contiguous(const struct mkt_vol_selection *selection, uint64_t *firs
     return true;
 }
 
-bool mkt_vol_selection_layout(const struct mkt_vol_selection *file, const struct mkt_vol_selection *memory,
-                              uint32_t element_bytes, struct mkt_layout *layout_out)
+bool mkt_vol_selection_layout(const struct mkt_vol_selection *file,
+                              const struct mkt_vol_selection *memory, uint32_t element_bytes,
+                              struct mkt_layout *layout_out)
 {
     uint64_t pitch[MKT_MAX_RANK], next_pitch = element_bytes;
 
@@ -149,9 +151,10 @@ bool mkt_vol_selection_layout(const struct mkt_vol_selection *file, const struct
     return m == memory->rank;
 }
 
-/* Cuts `slab` along dimension d, `step` elements at a time (a multiple of the block, or one block at the most). */
-static herr_t split_along(const struct mkt_slab *slab, uint32_t d, uint64_t step, uint64_t max_elements,
-                          mkt_vol_slab_fn fn, void *context)
+/* Cuts `slab` along dimension d, `step` elements at a time (a multiple of the block, or one block
+ * at the most). */
+static herr_t split_along(const struct mkt_slab *slab, uint32_t d, uint64_t step,
+                          uint64_t max_elements, mkt_vol_slab_fn fn, void *context)
 {
     const struct mkt_dim *dim = &slab->dim[d];
     uint64_t elements = mkt_dim_elements(dim);
@@ -181,7 +184,8 @@ static herr_t split_along(const struct mkt_slab *slab, uint32_t d, uint64_t step
     return 0;
 }
 
-herr_t mkt_vol_slab_split(const struct mkt_slab *slab, uint64_t max_elements, mkt_vol_slab_fn fn, void *context)
+herr_t mkt_vol_slab_split(const struct mkt_slab *slab, uint64_t max_elements, mkt_vol_slab_fn fn,
+                          void *context)
 {
     uint64_t inner = mkt_slab_elements(slab);
 
@@ -192,7 +196,8 @@ herr_t mkt_vol_slab_split(const struct mkt_slab *slab, uint64_t max_elements, mk
 
         inner /= elements;
         if (elements > 1)
-            return split_along(slab, d, inner < max_elements ? max_elements / inner : 1, max_elements, fn, context);
+            return split_along(slab, d, inner < max_elements ? max_elements / inner : 1,
+                               max_elements, fn, context);
     }
     return fn(context, slab);
 }
@@ -211,10 +216,13 @@ herr_t mkt_vol_runs_open(struct mkt_vol_runs *runs, const struct mkt_vol_selecti
         return 0;
     }
     runs->iterator = H5Ssel_iter_create(selection->space, 1, 0);
-    return runs->iterator < 0 ? mkt_vol_fail(H5E_DATASPACE, H5E_CANTCREATE, "cannot walk over the selection") : 0;
+    return runs->iterator < 0
+               ? mkt_vol_fail(H5E_DATASPACE, H5E_CANTCREATE, "cannot walk over the selection")
+               : 0;
 }
 
-herr_t mkt_vol_runs_next(struct mkt_vol_runs *runs, uint64_t most, uint64_t *offset_out, uint64_t *elements_out)
+herr_t mkt_vol_runs_next(struct mkt_vol_runs *runs, uint64_t most, uint64_t *offset_out,
+                         uint64_t *elements_out)
 {
     *elements_out = 0;
     if (runs->left == 0)
@@ -230,8 +238,8 @@ herr_t mkt_vol_runs_next(struct mkt_vol_runs *runs, uint64_t most, uint64_t *off
         size_t elements;
 
         runs->at = 0;
-        if (H5Ssel_iter_get_seq_list(runs->iterator, MKT_VOL_RUNS_AT_ONCE, SIZE_MAX, &runs->count, &elements,
-                                     runs->offset, runs->length) < 0 ||
+        if (H5Ssel_iter_get_seq_list(runs->iterator, MKT_VOL_RUNS_AT_ONCE, SIZE_MAX, &runs->count,
+                                     &elements, runs->offset, runs->length) < 0 ||
             runs->count == 0)
             return mkt_vol_fail(H5E_DATASPACE, H5E_CANTNEXT, "the selection ended early");
     }

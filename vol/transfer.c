@@ -18,10 +18,11 @@ static herr_t read_selections(struct mkt_vol_io *io)
     if (transfer->file_space == H5S_ALL)
         mkt_vol_selection_whole(&io->file, meta->rank, meta->dims);
     else if (transfer->file_space == H5S_PLIST)
-        return mkt_vol_fail(H5E_DATASET, H5E_UNSUPPORTED,
-                            "%s: a selection in the transfer list (H5S_PLIST) is not supported for data in the "
-                            "market; give the selection as a dataspace, or use mode `file` for this path",
-                            transfer->dataset->file->path);
+        return mkt_vol_fail(
+            H5E_DATASET, H5E_UNSUPPORTED,
+            "%s: a selection in the transfer list (H5S_PLIST) is not supported for data in the "
+            "market; give the selection as a dataspace, or use mode `file` for this path",
+            transfer->dataset->file->path);
     else if (mkt_vol_selection_read(&io->file, transfer->file_space) < 0)
         return -1;
 
@@ -38,11 +39,13 @@ static herr_t read_selections(struct mkt_vol_io *io)
     if (io->file.elements == 0)
         return 0;
     if (io->file.rank != meta->rank)
-        return mkt_vol_fail(H5E_DATASET, H5E_BADVALUE, "the file dataspace has rank %u, the dataset %u", io->file.rank,
+        return mkt_vol_fail(H5E_DATASET, H5E_BADVALUE,
+                            "the file dataspace has rank %u, the dataset %u", io->file.rank,
                             meta->rank);
     for (uint32_t d = 0; d < meta->rank; d++)
         if (mkt_dim_end(&io->file.slab.dim[d]) > meta->dims[d])
-            return mkt_vol_fail(H5E_DATASET, H5E_BADRANGE, "file selection+offset not within extent");
+            return mkt_vol_fail(H5E_DATASET, H5E_BADRANGE,
+                                "file selection+offset not within extent");
     return 0;
 }
 
@@ -62,7 +65,8 @@ static herr_t read_types(struct mkt_vol_io *io, bool writing)
     hid_t from = writing ? transfer->mem_type : transfer->file_type;
     hid_t to = writing ? transfer->file_type : transfer->mem_type;
     if (!H5Tfind(from, to, &path))
-        return mkt_vol_fail(H5E_DATASET, H5E_UNSUPPORTED, "unable to convert between src and dest datatypes");
+        return mkt_vol_fail(H5E_DATASET, H5E_UNSUPPORTED,
+                            "unable to convert between src and dest datatypes");
     io->background = H5Tdetect_class(to, H5T_COMPOUND) > 0;
     return 0;
 }
@@ -81,7 +85,8 @@ static herr_t refuse_transform(const struct mkt_vol_transfer *transfer)
     if (length <= 0)
         return 0;
     return mkt_vol_fail(H5E_DATASET, H5E_UNSUPPORTED,
-                        "%s: data transforms are not supported for data in the market; use mode `file` for this path",
+                        "%s: data transforms are not supported for data in the market; use mode "
+                        "`file` for this path",
                         transfer->dataset->file->path);
 }
 
@@ -100,8 +105,8 @@ static herr_t io_begin(struct mkt_vol_io *io, const struct mkt_vol_transfer *tra
 /* ---- between the application's memory and a packed buffer ---- */
 
 /* Copies the next `elements` of the memory selection; `packed` in the memory's type. */
-static herr_t walk_memory(struct mkt_vol_runs *runs, uint32_t bytes, void *memory, void *packed, uint64_t elements,
-                          enum mkt_direction direction)
+static herr_t walk_memory(struct mkt_vol_runs *runs, uint32_t bytes, void *memory, void *packed,
+                          uint64_t elements, enum mkt_direction direction)
 {
     uint64_t offset, length;
 
@@ -109,7 +114,8 @@ static herr_t walk_memory(struct mkt_vol_runs *runs, uint32_t bytes, void *memor
         if (mkt_vol_runs_next(runs, elements, &offset, &length) < 0 || length == 0)
             return -1;
         uint8_t *place = (uint8_t *)memory + offset * bytes;
-        memcpy(direction == MKT_GET ? place : at, direction == MKT_GET ? at : place, length * bytes);
+        memcpy(direction == MKT_GET ? place : at, direction == MKT_GET ? at : place,
+               length * bytes);
     }
     return 0;
 }
@@ -133,14 +139,16 @@ static herr_t strip_open(struct strip *strip, struct mkt_vol_io *io, const void 
     strip->memory = (uint8_t *)memory; /* written to by reads only */
     strip->runs.iterator = strip->background_runs.iterator = H5I_INVALID_HID;
     /* What is no hyperslab is converted at once. */
-    strip->elements = io->file.regular && bytes < MKT_VOL_STRIP_BYTES ? MKT_VOL_STRIP_BYTES / bytes : 1;
+    strip->elements =
+        io->file.regular && bytes < MKT_VOL_STRIP_BYTES ? MKT_VOL_STRIP_BYTES / bytes : 1;
     if (!io->file.regular || strip->elements > io->file.elements)
         strip->elements = io->file.elements;
     strip->values = malloc(strip->elements * bytes);
     if (io->background)
         strip->background = malloc(strip->elements * bytes);
     if (!strip->values || (io->background && !strip->background))
-        return mkt_vol_fail(H5E_RESOURCE, H5E_CANTALLOC, "no memory to convert %llu elements of %u bytes",
+        return mkt_vol_fail(H5E_RESOURCE, H5E_CANTALLOC,
+                            "no memory to convert %llu elements of %u bytes",
                             (unsigned long long)strip->elements, bytes);
     if (mkt_vol_runs_open(&strip->runs, &io->memory) < 0)
         return -1;
@@ -162,8 +170,8 @@ static herr_t write_failed(const struct mkt_vol_io *io, const struct mkt_error *
     struct mkt_vol_file *file = io->transfer->dataset->file;
 
     mkt_vol_file_poison(file, "a write failed: %s", error->text);
-    return mkt_vol_fail(H5E_DATASET, H5E_WRITEERROR, "%s: cannot write a dataset to the market: %s", file->path,
-                        error->text);
+    return mkt_vol_fail(H5E_DATASET, H5E_WRITEERROR, "%s: cannot write a dataset to the market: %s",
+                        file->path, error->text);
 }
 
 struct put {
@@ -182,10 +190,12 @@ static herr_t put_direct(void *context, const struct mkt_slab *part)
 {
     struct put *put = context;
     struct mkt_vol_io *io = put->io;
-    struct mkt_piece place = {.form = mkt_slab_is_box(part) ? MKT_PIECE_BOX : MKT_PIECE_SLAB, .slab = *part};
+    struct mkt_piece place = {.form = mkt_slab_is_box(part) ? MKT_PIECE_BOX : MKT_PIECE_SLAB,
+                              .slab = *part};
     struct mkt_error error;
 
-    struct mkt_vol_piece *piece = mkt_vol_array_place(io->transfer->array, part, &put->piece, &error);
+    struct mkt_vol_piece *piece =
+        mkt_vol_array_place(io->transfer->array, part, &put->piece, &error);
     if (!piece)
         return write_failed(io, &error);
     mkt_plan_piece(&io->file.slab, &io->layout, &place, NULL, io->file_bytes, move_put, put);
@@ -194,21 +204,23 @@ static herr_t put_direct(void *context, const struct mkt_slab *part)
     return 0;
 }
 
-/* The next elements of memory, converted, in strip->values. `keep` fetches what a partial compound write leaves alone. */
+/* The next elements of memory, converted, in strip->values. `keep` fetches what a partial compound
+ * write leaves alone. */
 static herr_t strip_gather(struct strip *strip, const struct mkt_slab *part, uint64_t elements)
 {
     struct mkt_vol_io *io = strip->io;
     const struct mkt_vol_transfer *transfer = io->transfer;
 
-    if (walk_memory(&strip->runs, io->mem_bytes, strip->memory, strip->values, elements, MKT_PUT) < 0)
+    if (walk_memory(&strip->runs, io->mem_bytes, strip->memory, strip->values, elements, MKT_PUT) <
+        0)
         return -1;
     if (!io->convert)
         return 0;
     if (io->background && (part ? mkt_vol_overlay_slab(io, part, strip->background)
                                 : mkt_vol_overlay_runs(io, strip->background)) < 0)
         return -1;
-    return H5Tconvert(transfer->mem_type, transfer->file_type, elements, strip->values, strip->background,
-                      transfer->dxpl);
+    return H5Tconvert(transfer->mem_type, transfer->file_type, elements, strip->values,
+                      strip->background, transfer->dxpl);
 }
 
 static herr_t put_strip(void *context, const struct mkt_slab *part)
@@ -218,7 +230,8 @@ static herr_t put_strip(void *context, const struct mkt_slab *part)
     uint64_t elements = mkt_slab_elements(part);
 
     if (!io->convert) {
-        if (walk_memory(&strip->runs, io->mem_bytes, strip->memory, strip->target, elements, MKT_PUT) < 0)
+        if (walk_memory(&strip->runs, io->mem_bytes, strip->memory, strip->target, elements,
+                        MKT_PUT) < 0)
             return -1;
     } else {
         if (strip_gather(strip, part, elements) < 0)
@@ -255,7 +268,8 @@ static herr_t write_strips(struct mkt_vol_io *io, const void *buffer)
     herr_t result = strip_open(&strip, io, buffer);
 
     if (result >= 0 && io->file.regular)
-        result = mkt_vol_slab_split(&io->file.slab, PIECE_MAX_BYTES / io->file_bytes, put_converted, &strip);
+        result = mkt_vol_slab_split(&io->file.slab, PIECE_MAX_BYTES / io->file_bytes, put_converted,
+                                    &strip);
     else if (result >= 0) {
         result = strip_gather(&strip, NULL, io->file.elements);
         if (result >= 0)
@@ -297,13 +311,14 @@ static herr_t strip_deliver(struct strip *strip, uint64_t elements)
     struct mkt_vol_io *io = strip->io;
     const struct mkt_vol_transfer *transfer = io->transfer;
 
-    if (io->background && walk_memory(&strip->background_runs, io->mem_bytes, strip->memory, strip->background,
-                                      elements, MKT_PUT) < 0)
+    if (io->background && walk_memory(&strip->background_runs, io->mem_bytes, strip->memory,
+                                      strip->background, elements, MKT_PUT) < 0)
         return -1;
-    if (io->convert && H5Tconvert(transfer->file_type, transfer->mem_type, elements, strip->values, strip->background,
-                                  transfer->dxpl) < 0)
+    if (io->convert && H5Tconvert(transfer->file_type, transfer->mem_type, elements, strip->values,
+                                  strip->background, transfer->dxpl) < 0)
         return -1;
-    return walk_memory(&strip->runs, io->mem_bytes, strip->memory, strip->values, elements, MKT_GET);
+    return walk_memory(&strip->runs, io->mem_bytes, strip->memory, strip->values, elements,
+                       MKT_GET);
 }
 
 static herr_t get_strip(void *context, const struct mkt_slab *part)
@@ -345,8 +360,9 @@ herr_t mkt_vol_transfer_read(const struct mkt_vol_transfer *transfer, void *buff
     if (!buffer)
         return mkt_vol_fail(H5E_ARGS, H5E_BADVALUE, "no output buffer");
     if (mkt_vol_sources_open(&io.sources, transfer->array, &error) != MKT_OK)
-        return mkt_vol_fail(H5E_DATASET, H5E_READERROR, "%s: cannot read a dataset from the market: %s",
-                            dataset->file->path, error.text);
+        return mkt_vol_fail(H5E_DATASET, H5E_READERROR,
+                            "%s: cannot read a dataset from the market: %s", dataset->file->path,
+                            error.text);
     /* Where there are no pieces native does it all, conversions too. */
     if (io.direct || mkt_vol_sources_empty(&io.sources))
         result = mkt_vol_overlay_direct(&io, buffer);

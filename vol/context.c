@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "vol/context.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DAEMON_FROM_CONNECTOR "../../bin/h5marketd"
+
+static struct {
+    hid_t native;
+    bool in_post_open;
+    struct mkt_client *client;
+    pid_t owner; /* of the client */
+    char daemon_path[PATH_MAX];
+} context = {.native = H5I_INVALID_HID};
+
+hid_t mkt_vol_native_id(void)
+{
+    return context.native;
+}
+
+herr_t mkt_vol_context_init(void)
+{
+    context.native = H5VLget_connector_id_by_name(H5VL_NATIVE_NAME);
+    return context.native < 0 ? -1 : 0;
+}
+
+void mkt_vol_context_fini(void)
+{
+    /* In a forked child this only frees. */
+    mkt_client_destroy(context.client);
+    context.client = NULL;
+    /* When the library ends, the id may be gone before us. */
+    if (context.native >= 0 && H5Iis_valid(context.native) > 0)
+        H5VLclose(context.native);
+    context.native = H5I_INVALID_HID;
+}
+
+/* The daemon of this build or installation: relative to the connector, whatever the program's folder is. */
+static const char *daemon_path(void)
+{
+    const char *wanted = getenv("H5MARKET_DAEMON");
+    if (wanted && wanted[0])
+        return wanted;
+    if (context.daemon_path[0])
+        return context.daemon_path;
+    Dl_info own;
+    if (!dladdr((void *)&context, &own))
+        return NULL;
+    const char *slash = strrchr(own.dli_fname, '/');
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof(path), "%.*s%s", slash ? (int)(slash - own.dli_fname + 1) : 0,
+                          own.dli_fname, DAEMON_FROM_CONNECTOR);
+    if (length < 0 || (size_t)length >= sizeof(path) || !realpath(path, context.daemon_path)) {
+        context.daemon_path[0] = '\0';
+        return NULL;
+    }
+    return context.daemon_path;
+}
+
+static const char *configuration(const struct mkt_vol_info *info)
+{
+    if (info && info->config)
+        return info->config;
+    const char *path = getenv("H5MARKET_CONFIG");
+    return path && path[0] ? path : NULL;
+}
+
+bool mkt_vol_context_configured(const struct mkt_vol_info *info)
+{
+    return configuration(info) != NULL;
+}
+
+enum mkt_status mkt_vol_context_client(const struct mkt_vol_info *info, bool start, struct mkt_client **client_out,
+                                       struct mkt_error *error)
+{
+    /* The parent's is not ours to destroy: files that the parent opened point to it. */
+    if (context.client && context.owner != getpid())
+        context.client = NULL;
+    if (context.client && mkt_client_is_down(context.client))
+        context.client = NULL; /* open files keep pointing to it and report the loss; it is leaked once */
+    if (!context.client) {
+        struct mkt_client_options options = {.config_path = configuration(info)};
+        if (start) {
+            options.daemon_path = daemon_path();
+            if (!options.daemon_path)
+                return mkt_error_set(error, MKT_IO_ERROR,
+                                     "h5marketd is not where this connector was built or installed; "
+                                     "reinstall H5Market, or set H5MARKET_DAEMON to its path");
+        }
+        enum mkt_status status = mkt_client_connect(&options, &context.client, error);
+        if (status != MKT_OK) {
+            context.client = NULL;
+            return status;
+        }
+        context.owner = getpid();
+    }
+    *client_out = context.client;
+    return MKT_OK;
+}
+
+void mkt_vol_context_set_post_open(bool active)
+{
+    context.in_post_open = active;
+}
+
+bool mkt_vol_context_in_post_open(void)
+{
+    return context.in_post_open;
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opening and creating files: through the market, where the driver, the rule and the whole group say so, else
+ * by native as if we weren't there.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "vol/callbacks.h"
+#include "vol/context.h"
+#include "vol/error.h"
+#include "vol/file_lists.h"
+#include "vol/file_state.h"
+#include "vol/object.h"
+
+/* One call of H5Fcreate or H5Fopen. */
+struct opening {
+    const char *path;
+    unsigned flags;
+    bool create;
+    hid_t fcpl, fapl, dxpl;
+    void **request;
+    enum mkt_intent intent;
+    enum mkt_vol_driver driver;
+    struct mkt_vol_info *info; /* NULL: all by default */
+    struct mkt_vol_group group;
+    struct mkt_client *client;
+    uint8_t token[MKT_ID_BYTES];
+};
+
+/* ---- native ---- */
+
+static void *native_open(const struct opening *opening, const char *name, hid_t list)
+{
+    struct mkt_vol_silence silence;
+    mkt_vol_silence_begin(&silence);
+    void *under = opening->create ? H5VLfile_create(name, opening->flags, opening->fcpl, list, opening->dxpl,
+                                                    opening->request)
+                                  : H5VLfile_open(name, opening->flags, list, opening->dxpl, opening->request);
+    mkt_vol_silence_end(&silence);
+    return under;
+}
+
+static void *pass_through(const struct opening *opening)
+{
+    hid_t list = mkt_vol_list_native(opening->fapl);
+    if (list < 0)
+        return NULL;
+    void *under = native_open(opening, opening->path, list);
+    if (!under) {
+        mkt_vol_close_list_keeping_errors(list);
+        return NULL;
+    }
+    H5Pclose(list);
+    struct mkt_vol_object *object =
+        mkt_vol_object_wrap(under, mkt_vol_native_id(), H5I_FILE, mkt_vol_file_passed_through());
+    if (!object)
+        H5VLfile_close(under, mkt_vol_native_id(), opening->dxpl, NULL);
+    return object;
+}
+
+/* ---- in the market ---- */
+
+/* Opens `file`'s internal name with the image; the wrapper takes a reference. */
+static void *open_image(const struct opening *opening, struct mkt_vol_file *file, struct mkt_vol_image *image)
+{
+    hid_t list = mkt_vol_list_core(opening->fapl, opening->driver);
+    if (list < 0)
+        return NULL;
+    void *under = mkt_vol_image_set(image, list) < 0 ? NULL : native_open(opening, file->state->name, list);
+    if (!under) {
+        mkt_vol_close_list_keeping_errors(list);
+        return NULL;
+    }
+    H5Pclose(list);
+    struct mkt_vol_object *object = mkt_vol_object_wrap(under, mkt_vol_native_id(), H5I_FILE, file);
+    if (!object)
+        H5VLfile_close(under, mkt_vol_native_id(), opening->dxpl, NULL);
+    return object;
+}
+
+/* Another open of a file that is open here: HDF5 finds the first by its internal name, or fails as it does. */
+static void *open_again(const struct opening *opening, struct mkt_vol_file *file)
+{
+    struct mkt_vol_image *knock = mkt_vol_image_create_knock();
+    if (!knock) {
+        mkt_vol_fail(H5E_RESOURCE, H5E_NOSPACE, "out of memory to open %s", opening->path);
+        return NULL;
+    }
+    void *object = open_image(opening, file, knock);
+    mkt_vol_image_destroy(knock);
+    return object;
+}
+
+static void *enter_market(struct opening *opening, const struct mkt_opened *opened)
+{
+    struct mkt_vol_file *file = mkt_vol_file_create_state(opening->path, opening->driver);
+    if (!file) {
+        mkt_client_close(opening->client, opened->file);
+        mkt_vol_fail(H5E_RESOURCE, H5E_NOSPACE, "out of memory to open %s", opening->path);
+        return NULL;
+    }
+    /* From here on the file's end gives back the handle and the group. */
+    file->client = opening->client;
+    file->handle = opened->file;
+    file->version = opened->version;
+    file->rank = opening->group.rank;
+    file->size = opening->group.size;
+    file->writable = opening->intent != MKT_INTENT_READ;
+    file->state->created = opening->create;
+    file->state->group = opening->group;
+    mkt_vol_group_init(&opening->group);
+    struct mkt_rule rule;
+    mkt_client_rule(file->client, opening->path, &rule);
+    file->state->publish_at_flush = rule.publish == MKT_PUBLISH_FLUSH;
+
+    void *object = NULL;
+    bool is_new = opened->source == MKT_SOURCE_EMPTY;
+    file->image = mkt_vol_image_create(is_new ? NULL : opened->image, is_new ? 0 : (size_t)opened->image_bytes,
+                                       file->writable, mkt_vol_file_released, file);
+    file->arrays = mkt_vol_arrays_create(file, is_new ? NULL : opened->index, is_new ? 0 : opened->index_bytes);
+    if (!file->image || !file->arrays) {
+        mkt_vol_fail(H5E_RESOURCE, H5E_NOSPACE, "no memory for %s, or its index is damaged", opening->path);
+    } else {
+        object = open_image(opening, file, file->image);
+    }
+    if (object) {
+        mkt_vol_image_opened(file->image);
+        mkt_vol_file_enter(file);
+    }
+    mkt_vol_file_put_reference(file);
+    return object;
+}
+
+/* ---- asking ---- */
+
+/* Ctrl-C in a long wait: SIGINT is held back meanwhile, so that it can be seen here, and delivered after. */
+static bool interrupt_is_pending(void *context)
+{
+    (void)context;
+    sigset_t pending;
+    return sigpending(&pending) == 0 && sigismember(&pending, SIGINT) == 1;
+}
+
+static enum mkt_status ask(struct opening *opening, struct mkt_opened *opened_out, struct mkt_error *error)
+{
+    const struct mkt_vol_info *info = opening->info;
+    struct mkt_open request = {.path = opening->group.rank == 0 ? opening->path : NULL,
+                               .intent = opening->intent,
+                               .rank = opening->group.rank,
+                               .size = opening->group.size,
+                               .wait_ms = info ? info->wait_ms : -1,
+                               .version = info && opening->intent == MKT_INTENT_READ ? info->version : 0,
+                               .after_start = info && info->after_start,
+                               .interrupted = interrupt_is_pending};
+    memcpy(request.token, opening->token, MKT_ID_BYTES);
+    sigset_t interrupt, former;
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &interrupt, &former);
+    enum mkt_status status = mkt_client_open(opening->client, &request, opened_out, error);
+    pthread_sigmask(SIG_SETMASK, &former, NULL);
+    return status;
+}
+
+static void *fail_open(const struct opening *opening, enum mkt_status status, struct mkt_error *error)
+{
+    error->status = status;
+    mkt_vol_fail_status(error);
+    mkt_vol_fail(H5E_FILE, H5E_CANTOPENFILE, "can't %s %s in the market", opening->create ? "create" : "open",
+                 opening->path);
+    if (status == MKT_NOT_FOUND)
+        errno = ENOENT;
+    else if (status == MKT_EXISTS)
+        errno = EEXIST;
+    else if (status == MKT_BUSY)
+        errno = EAGAIN;
+    return NULL;
+}
+
+static void *open_in_market(struct opening *opening)
+{
+    struct mkt_opened opened = {0};
+    struct mkt_error error = {0};
+    enum mkt_status status = ask(opening, &opened, &error);
+    if (status == MKT_OK)
+        return opened.source == MKT_SOURCE_NATIVE ? pass_through(opening) : enter_market(opening, &opened);
+    /* Nothing there: native says so in its own words. A left-over stub would mislead it. */
+    if (status == MKT_NOT_FOUND && !opening->create && mkt_path_kind(opening->path) != MKT_PATH_STUB)
+        return pass_through(opening);
+    return fail_open(opening, status, &error);
+}
+
+/* Connects this rank: true if it has a client now. A failure that isn't "no market here" is pushed and told. */
+static bool connect_rank(struct opening *opening, bool start, bool *failed_out)
+{
+    struct mkt_error error = {0};
+    enum mkt_status status = mkt_vol_context_client(opening->info, start, &opening->client, &error);
+    *failed_out = status != MKT_OK && status != MKT_NOT_FOUND;
+    if (*failed_out)
+        fail_open(opening, status, &error);
+    return status == MKT_OK;
+}
+
+static bool wants_market(const struct opening *opening)
+{
+    struct mkt_rule rule;
+    if (!opening->client)
+        return false;
+    mkt_client_rule(opening->client, opening->path, &rule);
+    return rule.mode != MKT_MODE_FILE;
+}
+
+static enum mkt_vol_verdict vote(struct opening *opening, bool failed)
+{
+    struct mkt_vol_vote mine = {.failed = failed,
+                                .wants_market = wants_market(opening),
+                                .daemon = opening->client ? mkt_client_daemon_id(opening->client) : NULL};
+    return mkt_vol_group_agree(&opening->group, &mine, opening->token);
+}
+
+static void *open_by_rule(struct opening *opening)
+{
+    bool writes = opening->intent != MKT_INTENT_READ;
+    bool waits = opening->info && opening->info->wait_ms > 0;
+    bool start = writes || waits || mkt_vol_context_configured(opening->info);
+    bool failed = false;
+    connect_rank(opening, start, &failed);
+    enum mkt_vol_verdict verdict = vote(opening, failed);
+    if (verdict == MKT_VOL_VERDICT_INCOMPLETE) {
+        if (!opening->client)
+            connect_rank(opening, true, &failed);
+        verdict = vote(opening, failed);
+    }
+    switch (verdict) {
+    case MKT_VOL_VERDICT_MARKET:
+        return open_in_market(opening);
+    case MKT_VOL_VERDICT_NATIVE:
+        if (!opening->client && !opening->create && mkt_path_kind(opening->path) == MKT_PATH_STUB) {
+            struct mkt_error error = {0};
+            mkt_error_set(&error, MKT_NOT_FOUND,
+                          "%s stands for a file in memory, and no market runs here; it is gone, remove it with "
+                          "`h5market rm` or `rm`",
+                          opening->path);
+            return fail_open(opening, MKT_NOT_FOUND, &error);
+        }
+        return pass_through(opening);
+    case MKT_VOL_VERDICT_INCOMPLETE:
+    case MKT_VOL_VERDICT_APART:
+        if (opening->group.rank == 0)
+            mkt_log_warning("vol", "%s: the group's processes are not all at one market; it goes to a real file",
+                            opening->path);
+        return pass_through(opening);
+    default:
+        if (!failed)
+            mkt_vol_fail(H5E_FILE, H5E_CANTOPENFILE, "another rank of the group can't open %s in the market",
+                         opening->path);
+        return NULL;
+    }
+}
+
+static void *open_file(struct opening *opening)
+{
+    bool swmr = opening->flags & (H5F_ACC_SWMR_WRITE | H5F_ACC_SWMR_READ);
+    opening->driver = swmr ? MKT_VOL_DRIVER_OTHER : mkt_vol_list_driver(opening->fapl);
+    if (opening->driver == MKT_VOL_DRIVER_OTHER)
+        return pass_through(opening);
+    struct mkt_vol_file *open_here = mkt_vol_file_find(opening->path, opening->driver);
+    if (open_here)
+        return open_again(opening, open_here);
+    mkt_vol_group_init(&opening->group);
+    if (opening->driver == MKT_VOL_DRIVER_MPIO && mkt_vol_group_from_list(&opening->group, opening->fapl) < 0)
+        return pass_through(opening); /* native says what is wrong with the communicator */
+    void *info = NULL;
+    H5Pget_vol_info(opening->fapl, &info);
+    opening->info = info;
+    void *object = open_by_rule(opening);
+    mkt_vol_info_free(info);
+    mkt_vol_group_fini(&opening->group);
+    return object;
+}
+
+void *mkt_vol_file_create(const char *name, unsigned flags, hid_t fcpl, hid_t fapl, hid_t dxpl, void **request)
+{
+    struct opening opening = {.path = name,
+                              .flags = flags,
+                              .create = true,
+                              .fcpl = fcpl,
+                              .fapl = fapl,
+                              .dxpl = dxpl,
+                              .request = request,
+                              .intent = flags & H5F_ACC_TRUNC ? MKT_INTENT_CREATE : MKT_INTENT_CREATE_EXCL};
+    return open_file(&opening);
+}
+
+void *mkt_vol_file_open(const char *name, unsigned flags, hid_t fapl, hid_t dxpl, void **request)
+{
+    struct opening opening = {.path = name,
+                              .flags = flags,
+                              .fapl = fapl,
+                              .dxpl = dxpl,
+                              .request = request,
+                              .intent = flags & H5F_ACC_RDWR ? MKT_INTENT_READ_WRITE : MKT_INTENT_READ};
+    return open_file(&opening);
+}
+
+herr_t mkt_vol_file_close(void *file, hid_t dxpl, void **request)
+{
+    if (!mkt_vol_object_closing(file))
+        return 0;
+    return mkt_vol_object_closed(file,
+                                 H5VLfile_close(mkt_vol_under(file), mkt_vol_native_id(), dxpl, request));
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of open market files, and how one ends; see file_state.h. */
+#include "vol/file_state.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+#include "vol/context.h"
+#include "vol/superblock.h"
+
+/* Between the path and the serial number in an internal name; in the same folder, so that relative external links
+ * and virtual sources are looked for where the application means. */
+#define NAME_MARK ".h5market-"
+
+static struct mkt_vol_file_state *open_files; /* in the order of opening, newest first */
+static struct mkt_vol_file_state *released_files;
+static struct mkt_vol_file passed_through;
+
+bool mkt_vol_files_any(void)
+{
+    return open_files != NULL;
+}
+
+struct mkt_vol_file *mkt_vol_file_passed_through(void)
+{
+    return &passed_through;
+}
+
+static char *make_name(const char *path, uint64_t *serial_out)
+{
+    static uint64_t serial;
+    struct stat status;
+    char *name = NULL;
+    do {
+        free(name);
+        if (asprintf(&name, "%s" NAME_MARK "%d-%llx", path, (int)getpid(), (unsigned long long)++serial) < 0)
+            return NULL;
+    } while (lstat(name, &status) == 0); /* the core driver refuses a name that is on disk */
+    *serial_out = serial;
+    return name;
+}
+
+struct mkt_vol_file *mkt_vol_file_create_state(const char *path, enum mkt_vol_driver driver)
+{
+    struct mkt_vol_file *file = calloc(1, sizeof(*file));
+    struct mkt_vol_file_state *state = calloc(1, sizeof(*state));
+    if (!file || !state)
+        goto err_memory;
+    file->state = state;
+    file->in_market = true;
+    file->size = 1;
+    state->file = file;
+    state->driver = driver;
+    state->owner = getpid();
+    mkt_vol_group_init(&state->group);
+    file->path = strdup(path);
+    state->name = make_name(path, &state->serial);
+    if (!file->path || !state->name)
+        goto err_names;
+    file->references = 1; /* the caller's */
+    return file;
+
+err_names:
+    free(file->path);
+    free(state->name);
+err_memory:
+    free(state);
+    free(file);
+    return NULL;
+}
+
+void mkt_vol_file_enter(struct mkt_vol_file *file)
+{
+    struct mkt_vol_file_state *state = file->state;
+    struct stat status;
+    if (stat(file->path, &status) == 0) {
+        state->has_place = true;
+        state->dev = status.st_dev;
+        state->ino = status.st_ino;
+        state->mtime = status.st_mtim;
+    }
+    state->next = open_files;
+    open_files = state;
+}
+
+static void unlist(struct mkt_vol_file_state *state)
+{
+    for (struct mkt_vol_file_state **link = &open_files; *link; link = &(*link)->next) {
+        if (*link != state)
+            continue;
+        *link = state->next;
+        state->next = NULL;
+        return;
+    }
+}
+
+struct mkt_vol_file *mkt_vol_file_find(const char *path, enum mkt_vol_driver driver)
+{
+    struct stat status;
+    if (!open_files || stat(path, &status) != 0)
+        return NULL;
+    for (struct mkt_vol_file_state *state = open_files; state; state = state->next)
+        if (state->has_place && state->driver == driver && state->dev == status.st_dev &&
+            state->ino == status.st_ino && state->mtime.tv_sec == status.st_mtim.tv_sec &&
+            state->mtime.tv_nsec == status.st_mtim.tv_nsec)
+            return state->file;
+    return NULL;
+}
+
+struct mkt_vol_file *mkt_vol_file_of(void *under, H5I_type_t type)
+{
+    if (!open_files)
+        return &passed_through;
+    static char name[65536]; /* under HDF5's global lock */
+    size_t length = 0;
+    H5VL_file_get_args_t args = {.op_type = H5VL_FILE_GET_NAME};
+    args.args.get_name.type = type;
+    args.args.get_name.buf = name;
+    args.args.get_name.buf_size = sizeof(name);
+    args.args.get_name.file_name_len = &length;
+    if (H5VLfile_get(under, mkt_vol_native_id(), &args, H5P_DATASET_XFER_DEFAULT, NULL) < 0)
+        return &passed_through;
+    const char *dash = strrchr(name, '-');
+    uint64_t serial = dash ? strtoull(dash + 1, NULL, 16) : 0;
+    if (!serial)
+        return &passed_through;
+    for (struct mkt_vol_file_state *state = open_files; state; state = state->next)
+        if (state->serial == serial && strcmp(state->name, name) == 0)
+            return state->file;
+    return &passed_through;
+}
+
+void mkt_vol_file_get_reference(struct mkt_vol_file *file)
+{
+    if (!file->in_market)
+        return;
+    file->references++;
+    file->state->live++;
+}
+
+static void end(struct mkt_vol_file *file)
+{
+    struct mkt_vol_file_state *state = file->state;
+    unlist(state);
+    mkt_vol_arrays_destroy(file->arrays);
+    if (state->owner == getpid() && !state->settled)
+        mkt_client_close(file->client, file->handle);
+    mkt_vol_image_destroy(file->image);
+    mkt_vol_group_fini(&state->group);
+    free(state->arrays);
+    free(state->name);
+    free(state);
+    free(file->failure);
+    free(file->path);
+    free(file);
+}
+
+void mkt_vol_file_put_reference(struct mkt_vol_file *file)
+{
+    if (file->in_market && --file->references == 0)
+        end(file);
+}
+
+void mkt_vol_file_object_gone(struct mkt_vol_file *file)
+{
+    if (file->in_market)
+        file->state->live--;
+}
+
+void mkt_vol_file_object_back(struct mkt_vol_file *file)
+{
+    if (file->in_market)
+        file->state->live++;
+}
+
+void mkt_vol_file_poison(struct mkt_vol_file *file, const char *format, ...)
+{
+    if (!file->in_market || file->failure)
+        return;
+    char text[MKT_ERROR_TEXT_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    file->failure = strdup(text);
+    if (!file->failure)
+        file->failure = strdup("out of memory");
+}
+
+void mkt_vol_files_note_unlink(void)
+{
+    for (struct mkt_vol_file_state *state = open_files; state; state = state->next)
+        if (state->file->writable)
+            mkt_vol_arrays_note_unlink(state->file->arrays);
+}
+
+/* `under` may be NULL: a file that a mount kept open ends with no object of its own left to look through. */
+static void list_arrays(struct mkt_vol_file *file, void *under, H5I_type_t type)
+{
+    struct mkt_vol_file_state *state = file->state;
+    free(state->arrays);
+    state->arrays = NULL;
+    state->arrays_count = 0;
+    file->location = under;
+    file->location_type = type;
+    state->prepare_status =
+        mkt_vol_arrays_list(file->arrays, &state->arrays, &state->arrays_count, &state->hash);
+    file->location = NULL;
+    state->prepared = true;
+}
+
+void mkt_vol_file_prepare(struct mkt_vol_object *object)
+{
+    struct mkt_vol_file *file = object->file;
+    if (file->in_market && file->writable && file->state->live == 0 && file->state->owner == getpid())
+        list_arrays(file, object->under, object->type);
+}
+
+void mkt_vol_file_released(void *context)
+{
+    struct mkt_vol_file *file = context;
+    unlist(file->state);
+    file->state->released = true;
+    if (!file->writable)
+        return; /* a reader ends with its last reference */
+    file->references++; /* settle's */
+    file->state->next = released_files;
+    released_files = file->state;
+}
+
+/* True if nothing was written since the READ_WRITE open. */
+static bool is_unchanged(struct mkt_vol_file *file)
+{
+    return !file->state->created && !mkt_vol_arrays_changed(file->arrays) &&
+           !mkt_vol_image_changed(file->image);
+}
+
+static herr_t commit(struct mkt_vol_file *file, const struct mkt_commit *what)
+{
+    struct mkt_error error = {0};
+    uint64_t version = 0;
+    enum mkt_status status = mkt_client_commit(file->client, what, &version, &error);
+    if (status == MKT_OK) {
+        file->version = version;
+        return 0;
+    }
+    error.status = status;
+    if (what->failure)
+        return mkt_vol_fail(H5E_FILE, H5E_CANTCLOSEFILE, "%s was not published, its former version stays: %s",
+                            file->path, what->failure);
+    mkt_vol_fail_status(&error);
+    return mkt_vol_fail(H5E_FILE, H5E_CANTCLOSEFILE, "%s was not published, its former version stays",
+                        file->path);
+}
+
+/* Fills in what rank 0 offers; the image stays the file's. */
+static void describe(struct mkt_vol_file *file, struct mkt_commit *what)
+{
+    struct mkt_vol_file_state *state = file->state;
+    if (!state->prepared)
+        list_arrays(file, NULL, H5I_BADID);
+    if (state->prepare_status != MKT_OK)
+        mkt_vol_file_poison(file, "its arrays could not be listed: %s", mkt_status_text(state->prepare_status));
+    what->file = file->handle;
+    what->hash = state->hash;
+    if (file->rank == 0 && !what->unchanged) {
+        size_t bytes = 0;
+        what->image = mkt_vol_image_content(file->image, &bytes);
+        what->image_bytes = bytes;
+        if (!what->image)
+            mkt_vol_file_poison(file, "HDF5 left no valid image of its metadata (out of memory?)");
+        what->arrays = state->arrays;
+        what->arrays_count = state->arrays_count;
+    }
+    what->failure = file->failure;
+}
+
+static herr_t publish(struct mkt_vol_file *file)
+{
+    if (file->state->owner != getpid())
+        return 0;
+    struct mkt_commit what = {.unchanged = is_unchanged(file)};
+    describe(file, &what);
+    file->state->settled = true;
+    return commit(file, &what);
+}
+
+herr_t mkt_vol_files_settle(void)
+{
+    herr_t result = 0;
+    while (released_files) {
+        struct mkt_vol_file_state *state = released_files;
+        released_files = state->next;
+        state->next = NULL;
+        if (publish(state->file) < 0)
+            result = -1;
+        mkt_vol_file_put_reference(state->file);
+    }
+    return result;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Groups are native's. Mounting passes a second object, whose wrapper comes off. */
+#include "vol/callbacks.h"
+#include "vol/file_state.h"
+#include "vol/object.h"
+
+void *mkt_vol_group_create(void *object, const H5VL_loc_params_t *loc, const char *name, hid_t lcpl, hid_t gcpl,
+                           hid_t gapl, hid_t dxpl, void **request)
+{
+    if (!mkt_vol_object_usable(object))
+        return NULL;
+    void *under = H5VLgroup_create(mkt_vol_under(object), loc, mkt_vol_native_id(), name, lcpl, gcpl, gapl,
+                                   dxpl, request);
+    return mkt_vol_object_adopt(under, H5I_GROUP);
+}
+
+void *mkt_vol_group_open(void *object, const H5VL_loc_params_t *loc, const char *name, hid_t gapl, hid_t dxpl,
+                         void **request)
+{
+    if (!mkt_vol_object_usable(object))
+        return NULL;
+    void *under =
+        H5VLgroup_open(mkt_vol_under(object), loc, mkt_vol_native_id(), name, gapl, dxpl, request);
+    return mkt_vol_object_adopt(under, H5I_GROUP);
+}
+
+herr_t mkt_vol_group_get(void *group, H5VL_group_get_args_t *args, hid_t dxpl, void **request)
+{
+    if (!mkt_vol_object_usable(group))
+        return -1;
+    return H5VLgroup_get(mkt_vol_under(group), mkt_vol_native_id(), args, dxpl, request);
+}
+
+herr_t mkt_vol_group_specific(void *group, H5VL_group_specific_args_t *args, hid_t dxpl, void **request)
+{
+    if (!mkt_vol_object_usable(group))
+        return -1;
+    H5VL_group_specific_args_t native_args = *args;
+    if (args->op_type == H5VL_GROUP_MOUNT)
+        native_args.args.mount.child_file = mkt_vol_under(args->args.mount.child_file);
+    herr_t result =
+        H5VLgroup_specific(mkt_vol_under(group), mkt_vol_native_id(), &native_args, dxpl, request);
+    /* A mounted file whose last handle is gone ends with the unmount. */
+    if (args->op_type == H5VL_GROUP_UNMOUNT && mkt_vol_files_settle() < 0)
+        result = -1;
+    return result;
+}
+
+herr_t mkt_vol_group_optional(void *group, H5VL_optional_args_t *args, hid_t dxpl, void **request)
+{
+    if (!mkt_vol_object_usable(group))
+        return -1;
+    return H5VLgroup_optional(mkt_vol_under(group), mkt_vol_native_id(), args, dxpl, request);
+}
+
+herr_t mkt_vol_group_close(void *group, hid_t dxpl, void **request)
+{
+    if (!mkt_vol_object_closing(group))
+        return 0;
+    return mkt_vol_object_closed(group,
+                                 H5VLgroup_close(mkt_vol_under(group), mkt_vol_native_id(), dxpl, request));
+}
