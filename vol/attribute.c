@@ -3,22 +3,24 @@
 #include "vol/callbacks.h"
 #include "vol/object.h"
 
-void *mkt_vol_attribute_create(void *object, const H5VL_loc_params_t *loc, const char *name, hid_t type,
-                               hid_t space, hid_t acpl, hid_t aapl, hid_t dxpl, void **request)
+void *mkt_vol_attribute_create(void *object, const H5VL_loc_params_t *loc, const char *name,
+                               hid_t type, hid_t space, hid_t acpl, hid_t aapl, hid_t dxpl,
+                               void **request)
 {
     if (!mkt_vol_object_usable(object))
         return NULL;
-    void *under = H5VLattr_create(mkt_vol_under(object), loc, mkt_vol_native_id(), name, type, space, acpl,
-                                  aapl, dxpl, request);
+    void *under = H5VLattr_create(mkt_vol_under(object), loc, mkt_vol_native_id(), name, type,
+                                  space, acpl, aapl, dxpl, request);
     return mkt_vol_object_adopt(under, H5I_ATTR);
 }
 
-void *mkt_vol_attribute_open(void *object, const H5VL_loc_params_t *loc, const char *name, hid_t aapl,
-                             hid_t dxpl, void **request)
+void *mkt_vol_attribute_open(void *object, const H5VL_loc_params_t *loc, const char *name,
+                             hid_t aapl, hid_t dxpl, void **request)
 {
     if (!mkt_vol_object_usable(object))
         return NULL;
-    void *under = H5VLattr_open(mkt_vol_under(object), loc, mkt_vol_native_id(), name, aapl, dxpl, request);
+    void *under =
+        H5VLattr_open(mkt_vol_under(object), loc, mkt_vol_native_id(), name, aapl, dxpl, request);
     return mkt_vol_object_adopt(under, H5I_ATTR);
 }
 
@@ -26,14 +28,17 @@ herr_t mkt_vol_attribute_read(void *attribute, hid_t type, void *buffer, hid_t d
 {
     if (!mkt_vol_object_usable(attribute))
         return -1;
-    return H5VLattr_read(mkt_vol_under(attribute), mkt_vol_native_id(), type, buffer, dxpl, request);
+    return H5VLattr_read(mkt_vol_under(attribute), mkt_vol_native_id(), type, buffer, dxpl,
+                         request);
 }
 
-herr_t mkt_vol_attribute_write(void *attribute, hid_t type, const void *buffer, hid_t dxpl, void **request)
+herr_t mkt_vol_attribute_write(void *attribute, hid_t type, const void *buffer, hid_t dxpl,
+                               void **request)
 {
     if (!mkt_vol_object_usable(attribute))
         return -1;
-    return H5VLattr_write(mkt_vol_under(attribute), mkt_vol_native_id(), type, buffer, dxpl, request);
+    return H5VLattr_write(mkt_vol_under(attribute), mkt_vol_native_id(), type, buffer, dxpl,
+                          request);
 }
 
 herr_t mkt_vol_attribute_get(void *object, H5VL_attr_get_args_t *args, hid_t dxpl, void **request)
@@ -43,15 +48,16 @@ herr_t mkt_vol_attribute_get(void *object, H5VL_attr_get_args_t *args, hid_t dxp
     return H5VLattr_get(mkt_vol_under(object), mkt_vol_native_id(), args, dxpl, request);
 }
 
-herr_t mkt_vol_attribute_specific(void *object, const H5VL_loc_params_t *loc, H5VL_attr_specific_args_t *args,
-                                  hid_t dxpl, void **request)
+herr_t mkt_vol_attribute_specific(void *object, const H5VL_loc_params_t *loc,
+                                  H5VL_attr_specific_args_t *args, hid_t dxpl, void **request)
 {
     if (!mkt_vol_object_usable(object))
         return -1;
     return H5VLattr_specific(mkt_vol_under(object), loc, mkt_vol_native_id(), args, dxpl, request);
 }
 
-herr_t mkt_vol_attribute_optional(void *object, H5VL_optional_args_t *args, hid_t dxpl, void **request)
+herr_t mkt_vol_attribute_optional(void *object, H5VL_optional_args_t *args, hid_t dxpl,
+                                  void **request)
 {
     if (!mkt_vol_object_usable(object))
         return -1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What differs between HDF5's versions and builds, after <hdf5.h>. A connector built against 1.14 also runs in 2.x.
+ * What differs between HDF5's versions and builds, after <hdf5.h>. A connector built against 1.14
+ * also runs in 2.x.
  */
 #ifndef MKT_VOL_COMPAT_H
 #define MKT_VOL_COMPAT_H

@@ -40,7 +40,8 @@ void mkt_vol_context_fini(void)
     context.native = H5I_INVALID_HID;
 }
 
-/* The daemon of this build or installation: relative to the connector, whatever the program's folder is. */
+/* The daemon of this build or installation: relative to the connector, whatever the program's
+ * folder is. */
 static const char *daemon_path(void)
 {
     const char *wanted = getenv("H5MARKET_DAEMON");
@@ -53,8 +54,9 @@ static const char *daemon_path(void)
         return NULL;
     const char *slash = strrchr(own.dli_fname, '/');
     char path[PATH_MAX];
-    int length = snprintf(path, sizeof(path), "%.*s%s", slash ? (int)(slash - own.dli_fname + 1) : 0,
-                          own.dli_fname, DAEMON_FROM_CONNECTOR);
+    int length =
+        snprintf(path, sizeof(path), "%.*s%s", slash ? (int)(slash - own.dli_fname + 1) : 0,
+                 own.dli_fname, DAEMON_FROM_CONNECTOR);
     if (length < 0 || (size_t)length >= sizeof(path) || !realpath(path, context.daemon_path)) {
         context.daemon_path[0] = '\0';
         return NULL;
@@ -75,22 +77,24 @@ bool mkt_vol_context_configured(const struct mkt_vol_info *info)
     return configuration(info) != NULL;
 }
 
-enum mkt_status mkt_vol_context_client(const struct mkt_vol_info *info, bool start, struct mkt_client **client_out,
-                                       struct mkt_error *error)
+enum mkt_status mkt_vol_context_client(const struct mkt_vol_info *info, bool start,
+                                       struct mkt_client **client_out, struct mkt_error *error)
 {
     /* The parent's is not ours to destroy: files that the parent opened point to it. */
     if (context.client && context.owner != getpid())
         context.client = NULL;
     if (context.client && mkt_client_is_down(context.client))
-        context.client = NULL; /* open files keep pointing to it and report the loss; it is leaked once */
+        context.client =
+            NULL; /* open files keep pointing to it and report the loss; it is leaked once */
     if (!context.client) {
         struct mkt_client_options options = {.config_path = configuration(info)};
         if (start) {
             options.daemon_path = daemon_path();
             if (!options.daemon_path)
-                return mkt_error_set(error, MKT_IO_ERROR,
-                                     "h5marketd is not where this connector was built or installed; "
-                                     "reinstall H5Market, or set H5MARKET_DAEMON to its path");
+                return mkt_error_set(
+                    error, MKT_IO_ERROR,
+                    "h5marketd is not where this connector was built or installed; "
+                    "reinstall H5Market, or set H5MARKET_DAEMON to its path");
         }
         enum mkt_status status = mkt_client_connect(&options, &context.client, error);
         if (status != MKT_OK) {

@@ -3,27 +3,29 @@
 #include "vol/callbacks.h"
 #include "vol/object.h"
 
-void *mkt_vol_datatype_commit(void *object, const H5VL_loc_params_t *loc, const char *name, hid_t type,
-                              hid_t lcpl, hid_t tcpl, hid_t tapl, hid_t dxpl, void **request)
+void *mkt_vol_datatype_commit(void *object, const H5VL_loc_params_t *loc, const char *name,
+                              hid_t type, hid_t lcpl, hid_t tcpl, hid_t tapl, hid_t dxpl,
+                              void **request)
 {
     if (!mkt_vol_object_usable(object))
         return NULL;
-    void *under = H5VLdatatype_commit(mkt_vol_under(object), loc, mkt_vol_native_id(), name, type, lcpl, tcpl,
-                                      tapl, dxpl, request);
+    void *under = H5VLdatatype_commit(mkt_vol_under(object), loc, mkt_vol_native_id(), name, type,
+                                      lcpl, tcpl, tapl, dxpl, request);
     return mkt_vol_object_adopt(under, H5I_DATATYPE);
 }
 
-void *mkt_vol_datatype_open(void *object, const H5VL_loc_params_t *loc, const char *name, hid_t tapl,
-                            hid_t dxpl, void **request)
+void *mkt_vol_datatype_open(void *object, const H5VL_loc_params_t *loc, const char *name,
+                            hid_t tapl, hid_t dxpl, void **request)
 {
     if (!mkt_vol_object_usable(object))
         return NULL;
-    void *under =
-        H5VLdatatype_open(mkt_vol_under(object), loc, mkt_vol_native_id(), name, tapl, dxpl, request);
+    void *under = H5VLdatatype_open(mkt_vol_under(object), loc, mkt_vol_native_id(), name, tapl,
+                                    dxpl, request);
     return mkt_vol_object_adopt(under, H5I_DATATYPE);
 }
 
-herr_t mkt_vol_datatype_get(void *datatype, H5VL_datatype_get_args_t *args, hid_t dxpl, void **request)
+herr_t mkt_vol_datatype_get(void *datatype, H5VL_datatype_get_args_t *args, hid_t dxpl,
+                            void **request)
 {
     if (!mkt_vol_object_usable(datatype))
         return -1;
@@ -38,7 +40,8 @@ herr_t mkt_vol_datatype_specific(void *datatype, H5VL_datatype_specific_args_t *
     return H5VLdatatype_specific(mkt_vol_under(datatype), mkt_vol_native_id(), args, dxpl, request);
 }
 
-herr_t mkt_vol_datatype_optional(void *datatype, H5VL_optional_args_t *args, hid_t dxpl, void **request)
+herr_t mkt_vol_datatype_optional(void *datatype, H5VL_optional_args_t *args, hid_t dxpl,
+                                 void **request)
 {
     if (!mkt_vol_object_usable(datatype))
         return -1;

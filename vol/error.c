@@ -4,7 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Registered at each initialize: to register clears the error stack, so it can't wait for the first error. */
+/* Registered at each initialize: to register clears the error stack, so it can't wait for the first
+ * error. */
 static hid_t error_class = H5I_INVALID_HID;
 
 void mkt_vol_error_init(void)

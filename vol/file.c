@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Opening and creating files: through the market, where the driver, the rule and the whole group say so, else
- * by native as if we weren't there.
+ * Opening and creating files: through the market, where the driver, the rule and the whole group
+ * say so, else by native as if we weren't there.
  */
 #include <errno.h>
 #include <signal.h>
@@ -37,9 +37,10 @@ static void *native_open(const struct opening *opening, const char *name, hid_t 
 {
     struct mkt_vol_silence silence;
     mkt_vol_silence_begin(&silence);
-    void *under = opening->create ? H5VLfile_create(name, opening->flags, opening->fcpl, list, opening->dxpl,
-                                                    opening->request)
-                                  : H5VLfile_open(name, opening->flags, list, opening->dxpl, opening->request);
+    void *under = opening->create
+                      ? H5VLfile_create(name, opening->flags, opening->fcpl, list, opening->dxpl,
+                                        opening->request)
+                      : H5VLfile_open(name, opening->flags, list, opening->dxpl, opening->request);
     mkt_vol_silence_end(&silence);
     return under;
 }
@@ -65,12 +66,14 @@ static void *pass_through(const struct opening *opening)
 /* ---- in the market ---- */
 
 /* Opens `file`'s internal name with the image; the wrapper takes a reference. */
-static void *open_image(const struct opening *opening, struct mkt_vol_file *file, struct mkt_vol_image *image)
+static void *open_image(const struct opening *opening, struct mkt_vol_file *file,
+                        struct mkt_vol_image *image)
 {
     hid_t list = mkt_vol_list_core(opening->fapl, opening->driver);
     if (list < 0)
         return NULL;
-    void *under = mkt_vol_image_set(image, list) < 0 ? NULL : native_open(opening, file->state->name, list);
+    void *under =
+        mkt_vol_image_set(image, list) < 0 ? NULL : native_open(opening, file->state->name, list);
     if (!under) {
         mkt_vol_close_list_keeping_errors(list);
         return NULL;
@@ -82,7 +85,8 @@ static void *open_image(const struct opening *opening, struct mkt_vol_file *file
     return object;
 }
 
-/* Another open of a file that is open here: HDF5 finds the first by its internal name, or fails as it does. */
+/* Another open of a file that is open here: HDF5 finds the first by its internal name, or fails as
+ * it does. */
 static void *open_again(const struct opening *opening, struct mkt_vol_file *file)
 {
     struct mkt_vol_image *knock = mkt_vol_image_create_knock();
@@ -119,11 +123,14 @@ static void *enter_market(struct opening *opening, const struct mkt_opened *open
 
     void *object = NULL;
     bool is_new = opened->source == MKT_SOURCE_EMPTY;
-    file->image = mkt_vol_image_create(is_new ? NULL : opened->image, is_new ? 0 : (size_t)opened->image_bytes,
-                                       file->writable, mkt_vol_file_released, file);
-    file->arrays = mkt_vol_arrays_create(file, is_new ? NULL : opened->index, is_new ? 0 : opened->index_bytes);
+    file->image = mkt_vol_image_create(is_new ? NULL : opened->image,
+                                       is_new ? 0 : (size_t)opened->image_bytes, file->writable,
+                                       mkt_vol_file_released, file);
+    file->arrays = mkt_vol_arrays_create(file, is_new ? NULL : opened->index,
+                                         is_new ? 0 : opened->index_bytes);
     if (!file->image || !file->arrays) {
-        mkt_vol_fail(H5E_RESOURCE, H5E_NOSPACE, "no memory for %s, or its index is damaged", opening->path);
+        mkt_vol_fail(H5E_RESOURCE, H5E_NOSPACE, "no memory for %s, or its index is damaged",
+                     opening->path);
     } else {
         object = open_image(opening, file, file->image);
     }
@@ -137,7 +144,8 @@ static void *enter_market(struct opening *opening, const struct mkt_opened *open
 
 /* ---- asking ---- */
 
-/* Ctrl-C in a long wait: SIGINT is held back meanwhile, so that it can be seen here, and delivered after. */
+/* Ctrl-C in a long wait: SIGINT is held back meanwhile, so that it can be seen here, and delivered
+ * after. */
 static bool interrupt_is_pending(void *context)
 {
     (void)context;
@@ -145,7 +153,8 @@ static bool interrupt_is_pending(void *context)
     return sigpending(&pending) == 0 && sigismember(&pending, SIGINT) == 1;
 }
 
-static enum mkt_status ask(struct opening *opening, struct mkt_opened *opened_out, struct mkt_error *error)
+static enum mkt_status ask(struct opening *opening, struct mkt_opened *opened_out,
+                           struct mkt_error *error)
 {
     const struct mkt_vol_info *info = opening->info;
     struct mkt_open request = {.path = opening->group.rank == 0 ? opening->path : NULL,
@@ -153,7 +162,8 @@ static enum mkt_status ask(struct opening *opening, struct mkt_opened *opened_ou
                                .rank = opening->group.rank,
                                .size = opening->group.size,
                                .wait_ms = info ? info->wait_ms : -1,
-                               .version = info && opening->intent == MKT_INTENT_READ ? info->version : 0,
+                               .version =
+                                   info && opening->intent == MKT_INTENT_READ ? info->version : 0,
                                .after_start = info && info->after_start,
                                .interrupted = interrupt_is_pending};
     memcpy(request.token, opening->token, MKT_ID_BYTES);
@@ -166,12 +176,13 @@ static enum mkt_status ask(struct opening *opening, struct mkt_opened *opened_ou
     return status;
 }
 
-static void *fail_open(const struct opening *opening, enum mkt_status status, struct mkt_error *error)
+static void *fail_open(const struct opening *opening, enum mkt_status status,
+                       struct mkt_error *error)
 {
     error->status = status;
     mkt_vol_fail_status(error);
-    mkt_vol_fail(H5E_FILE, H5E_CANTOPENFILE, "can't %s %s in the market", opening->create ? "create" : "open",
-                 opening->path);
+    mkt_vol_fail(H5E_FILE, H5E_CANTOPENFILE, "can't %s %s in the market",
+                 opening->create ? "create" : "open", opening->path);
     if (status == MKT_NOT_FOUND)
         errno = ENOENT;
     else if (status == MKT_EXISTS)
@@ -187,14 +198,17 @@ static void *open_in_market(struct opening *opening)
     struct mkt_error error = {0};
     enum mkt_status status = ask(opening, &opened, &error);
     if (status == MKT_OK)
-        return opened.source == MKT_SOURCE_NATIVE ? pass_through(opening) : enter_market(opening, &opened);
+        return opened.source == MKT_SOURCE_NATIVE ? pass_through(opening)
+                                                  : enter_market(opening, &opened);
     /* Nothing there: native says so in its own words. A left-over stub would mislead it. */
-    if (status == MKT_NOT_FOUND && !opening->create && mkt_path_kind(opening->path) != MKT_PATH_STUB)
+    if (status == MKT_NOT_FOUND && !opening->create &&
+        mkt_path_kind(opening->path) != MKT_PATH_STUB)
         return pass_through(opening);
     return fail_open(opening, status, &error);
 }
 
-/* Connects this rank: true if it has a client now. A failure that isn't "no market here" is pushed and told. */
+/* Connects this rank: true if it has a client now. A failure that isn't "no market here" is pushed
+ * and told. */
 static bool connect_rank(struct opening *opening, bool start, bool *failed_out)
 {
     struct mkt_error error = {0};
@@ -218,7 +232,8 @@ static enum mkt_vol_verdict vote(struct opening *opening, bool failed)
 {
     struct mkt_vol_vote mine = {.failed = failed,
                                 .wants_market = wants_market(opening),
-                                .daemon = opening->client ? mkt_client_daemon_id(opening->client) : NULL};
+                                .daemon =
+                                    opening->client ? mkt_client_daemon_id(opening->client) : NULL};
     return mkt_vol_group_agree(&opening->group, &mine, opening->token);
 }
 
@@ -242,7 +257,8 @@ static void *open_by_rule(struct opening *opening)
         if (!opening->client && !opening->create && mkt_path_kind(opening->path) == MKT_PATH_STUB) {
             struct mkt_error error = {0};
             mkt_error_set(&error, MKT_NOT_FOUND,
-                          "%s stands for a file in memory, and no market runs here; it is gone, remove it with "
+                          "%s stands for a file in memory, and no market runs here; it is gone, "
+                          "remove it with "
                           "`h5market rm` or `rm`",
                           opening->path);
             return fail_open(opening, MKT_NOT_FOUND, &error);
@@ -251,13 +267,15 @@ static void *open_by_rule(struct opening *opening)
     case MKT_VOL_VERDICT_INCOMPLETE:
     case MKT_VOL_VERDICT_APART:
         if (opening->group.rank == 0)
-            mkt_log_warning("vol", "%s: the group's processes are not all at one market; it goes to a real file",
-                            opening->path);
+            mkt_log_warning(
+                "vol",
+                "%s: the group's processes are not all at one market; it goes to a real file",
+                opening->path);
         return pass_through(opening);
     default:
         if (!failed)
-            mkt_vol_fail(H5E_FILE, H5E_CANTOPENFILE, "another rank of the group can't open %s in the market",
-                         opening->path);
+            mkt_vol_fail(H5E_FILE, H5E_CANTOPENFILE,
+                         "another rank of the group can't open %s in the market", opening->path);
         return NULL;
     }
 }
@@ -272,7 +290,8 @@ static void *open_file(struct opening *opening)
     if (open_here)
         return open_again(opening, open_here);
     mkt_vol_group_init(&opening->group);
-    if (opening->driver == MKT_VOL_DRIVER_MPIO && mkt_vol_group_from_list(&opening->group, opening->fapl) < 0)
+    if (opening->driver == MKT_VOL_DRIVER_MPIO &&
+        mkt_vol_group_from_list(&opening->group, opening->fapl) < 0)
         return pass_through(opening); /* native says what is wrong with the communicator */
     void *info = NULL;
     H5Pget_vol_info(opening->fapl, &info);
@@ -283,7 +302,8 @@ static void *open_file(struct opening *opening)
     return object;
 }
 
-void *mkt_vol_file_create(const char *name, unsigned flags, hid_t fcpl, hid_t fapl, hid_t dxpl, void **request)
+void *mkt_vol_file_create(const char *name, unsigned flags, hid_t fcpl, hid_t fapl, hid_t dxpl,
+                          void **request)
 {
     struct opening opening = {.path = name,
                               .flags = flags,
@@ -292,7 +312,8 @@ void *mkt_vol_file_create(const char *name, unsigned flags, hid_t fcpl, hid_t fa
                               .fapl = fapl,
                               .dxpl = dxpl,
                               .request = request,
-                              .intent = flags & H5F_ACC_TRUNC ? MKT_INTENT_CREATE : MKT_INTENT_CREATE_EXCL};
+                              .intent = flags & H5F_ACC_TRUNC ? MKT_INTENT_CREATE
+                                                              : MKT_INTENT_CREATE_EXCL};
     return open_file(&opening);
 }
 
@@ -303,7 +324,8 @@ void *mkt_vol_file_open(const char *name, unsigned flags, hid_t fapl, hid_t dxpl
                               .fapl = fapl,
                               .dxpl = dxpl,
                               .request = request,
-                              .intent = flags & H5F_ACC_RDWR ? MKT_INTENT_READ_WRITE : MKT_INTENT_READ};
+                              .intent =
+                                  flags & H5F_ACC_RDWR ? MKT_INTENT_READ_WRITE : MKT_INTENT_READ};
     return open_file(&opening);
 }
 
@@ -311,6 +333,6 @@ herr_t mkt_vol_file_close(void *file, hid_t dxpl, void **request)
 {
     if (!mkt_vol_object_closing(file))
         return 0;
-    return mkt_vol_object_closed(file,
-                                 H5VLfile_close(mkt_vol_under(file), mkt_vol_native_id(), dxpl, request));
+    return mkt_vol_object_closed(
+        file, H5VLfile_close(mkt_vol_under(file), mkt_vol_native_id(), dxpl, request));
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "vol/file_lists.h"
 
-/* The core driver grows its memory to multiples of this. image.c grows in larger steps, so that the image ends where
- * the file does. */
+/* The core driver grows its memory to multiples of this. image.c grows in larger steps, so that the
+ * image ends where the file does. */
 #define CORE_INCREMENT 1
 
 /* Drivers have no name to ask for: one whose list has the same driver as a list with sec2. */
@@ -16,15 +16,13 @@ static bool is_sec2(hid_t driver)
     return same;
 }
 
-static bool has_mpio(hid_t fapl, hid_t driver)
+/* mpio, or another driver over MPI: that one has no communicator to give and is passed through. */
+static bool has_mpi(hid_t driver)
 {
 #if MKT_VOL_MPI
     unsigned long flags = 0;
-    if (H5FDdriver_query(driver, &flags) < 0 || !(flags & H5FD_FEAT_HAS_MPI))
-        return false;
-    return driver == H5FD_MPIO && fapl >= 0;
+    return H5FDdriver_query(driver, &flags) >= 0 && (flags & H5FD_FEAT_HAS_MPI);
 #else
-    (void)fapl;
     (void)driver;
     return false;
 #endif
@@ -35,7 +33,7 @@ enum mkt_vol_driver mkt_vol_list_driver(hid_t fapl)
     hid_t driver = H5Pget_driver(fapl);
     if (is_sec2(driver))
         return MKT_VOL_DRIVER_SEC2;
-    return has_mpio(fapl, driver) ? MKT_VOL_DRIVER_MPIO : MKT_VOL_DRIVER_OTHER;
+    return has_mpi(driver) ? MKT_VOL_DRIVER_MPIO : MKT_VOL_DRIVER_OTHER;
 }
 
 hid_t mkt_vol_list_native(hid_t fapl)
@@ -49,12 +47,13 @@ hid_t mkt_vol_list_native(hid_t fapl)
 }
 
 #if MKT_VOL_MPI
-/* Memory is each rank's own: nothing about it is collective. And mpio's default close degree isn't core's. */
+/* Memory is each rank's own: nothing about it is collective. And mpio's default close degree isn't
+ * core's. */
 static herr_t from_mpio(hid_t list)
 {
     H5F_close_degree_t degree = H5F_CLOSE_DEFAULT;
-    if (H5Pset_all_coll_metadata_ops(list, false) < 0 || H5Pset_coll_metadata_write(list, false) < 0 ||
-        H5Pget_fclose_degree(list, &degree) < 0)
+    if (H5Pset_all_coll_metadata_ops(list, false) < 0 ||
+        H5Pset_coll_metadata_write(list, false) < 0 || H5Pget_fclose_degree(list, &degree) < 0)
         return -1;
     return degree == H5F_CLOSE_DEFAULT ? H5Pset_fclose_degree(list, H5F_CLOSE_SEMI) : 0;
 }

@@ -11,10 +11,9 @@
 
 #include "core/base/log.h"
 #include "vol/context.h"
-#include "vol/superblock.h"
 
-/* Between the path and the serial number in an internal name; in the same folder, so that relative external links
- * and virtual sources are looked for where the application means. */
+/* Between the path and the serial number in an internal name; in the same folder, so that relative
+ * external links and virtual sources are looked for where the application means. */
 #define NAME_MARK ".h5market-"
 
 static struct mkt_vol_file_state *open_files; /* in the order of opening, newest first */
@@ -38,7 +37,8 @@ static char *make_name(const char *path, uint64_t *serial_out)
     char *name = NULL;
     do {
         free(name);
-        if (asprintf(&name, "%s" NAME_MARK "%d-%llx", path, (int)getpid(), (unsigned long long)++serial) < 0)
+        if (asprintf(&name, "%s" NAME_MARK "%d-%llx", path, (int)getpid(),
+                     (unsigned long long)++serial) < 0)
             return NULL;
     } while (lstat(name, &status) == 0); /* the core driver refuses a name that is on disk */
     *serial_out = serial;
@@ -199,7 +199,8 @@ void mkt_vol_files_note_unlink(void)
             mkt_vol_arrays_note_unlink(state->file->arrays);
 }
 
-/* `under` may be NULL: a file that a mount kept open ends with no object of its own left to look through. */
+/* `under` may be NULL: a file that a mount kept open ends with no object of its own left to look
+ * through. */
 static void list_arrays(struct mkt_vol_file *file, void *under, H5I_type_t type)
 {
     struct mkt_vol_file_state *state = file->state;
@@ -217,7 +218,8 @@ static void list_arrays(struct mkt_vol_file *file, void *under, H5I_type_t type)
 void mkt_vol_file_prepare(struct mkt_vol_object *object)
 {
     struct mkt_vol_file *file = object->file;
-    if (file->in_market && file->writable && file->state->live == 0 && file->state->owner == getpid())
+    if (file->in_market && file->writable && file->state->live == 0 &&
+        file->state->owner == getpid())
         list_arrays(file, object->under, object->type);
 }
 
@@ -227,7 +229,7 @@ void mkt_vol_file_released(void *context)
     unlist(file->state);
     file->state->released = true;
     if (!file->writable)
-        return; /* a reader ends with its last reference */
+        return;         /* a reader ends with its last reference */
     file->references++; /* settle's */
     file->state->next = released_files;
     released_files = file->state;
@@ -251,11 +253,12 @@ static herr_t commit(struct mkt_vol_file *file, const struct mkt_commit *what)
     }
     error.status = status;
     if (what->failure)
-        return mkt_vol_fail(H5E_FILE, H5E_CANTCLOSEFILE, "%s was not published, its former version stays: %s",
-                            file->path, what->failure);
+        return mkt_vol_fail(H5E_FILE, H5E_CANTCLOSEFILE,
+                            "%s was not published, its former version stays: %s", file->path,
+                            what->failure);
     mkt_vol_fail_status(&error);
-    return mkt_vol_fail(H5E_FILE, H5E_CANTCLOSEFILE, "%s was not published, its former version stays",
-                        file->path);
+    return mkt_vol_fail(H5E_FILE, H5E_CANTCLOSEFILE,
+                        "%s was not published, its former version stays", file->path);
 }
 
 /* Fills in what rank 0 offers; the image stays the file's. */
@@ -265,7 +268,8 @@ static void describe(struct mkt_vol_file *file, struct mkt_commit *what)
     if (!state->prepared)
         list_arrays(file, NULL, H5I_BADID);
     if (state->prepare_status != MKT_OK)
-        mkt_vol_file_poison(file, "its arrays could not be listed: %s", mkt_status_text(state->prepare_status));
+        mkt_vol_file_poison(file, "its arrays could not be listed: %s",
+                            mkt_status_text(state->prepare_status));
     what->file = file->handle;
     what->hash = state->hash;
     if (file->rank == 0 && !what->unchanged) {
@@ -288,6 +292,34 @@ static herr_t publish(struct mkt_vol_file *file)
     describe(file, &what);
     file->state->settled = true;
     return commit(file, &what);
+}
+
+herr_t mkt_vol_file_publish_flushed(struct mkt_vol_object *object)
+{
+    struct mkt_vol_file *file = object->file;
+    if (file->state->owner != getpid())
+        return 0;
+    list_arrays(file, object->under, object->type);
+    struct mkt_commit what = {.keep_open = true};
+    what.failure = file->failure;
+    what.file = file->handle;
+    what.hash = file->state->hash;
+    if (file->state->prepare_status != MKT_OK)
+        what.failure = mkt_status_text(file->state->prepare_status);
+    void *image = NULL;
+    if (file->rank == 0) {
+        size_t bytes = 0;
+        image = mkt_vol_image_copy_flushed(file->image, &bytes);
+        what.image = image;
+        what.image_bytes = bytes;
+        what.arrays = file->state->arrays;
+        what.arrays_count = file->state->arrays_count;
+        if (!image)
+            what.failure = "no copy of the metadata could be made (out of memory?)";
+    }
+    herr_t result = commit(file, &what);
+    free(image);
+    return result;
 }
 
 herr_t mkt_vol_files_settle(void)

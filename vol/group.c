@@ -4,18 +4,18 @@
 #include "vol/file_state.h"
 #include "vol/object.h"
 
-void *mkt_vol_group_create(void *object, const H5VL_loc_params_t *loc, const char *name, hid_t lcpl, hid_t gcpl,
-                           hid_t gapl, hid_t dxpl, void **request)
+void *mkt_vol_group_create(void *object, const H5VL_loc_params_t *loc, const char *name, hid_t lcpl,
+                           hid_t gcpl, hid_t gapl, hid_t dxpl, void **request)
 {
     if (!mkt_vol_object_usable(object))
         return NULL;
-    void *under = H5VLgroup_create(mkt_vol_under(object), loc, mkt_vol_native_id(), name, lcpl, gcpl, gapl,
-                                   dxpl, request);
+    void *under = H5VLgroup_create(mkt_vol_under(object), loc, mkt_vol_native_id(), name, lcpl,
+                                   gcpl, gapl, dxpl, request);
     return mkt_vol_object_adopt(under, H5I_GROUP);
 }
 
-void *mkt_vol_group_open(void *object, const H5VL_loc_params_t *loc, const char *name, hid_t gapl, hid_t dxpl,
-                         void **request)
+void *mkt_vol_group_open(void *object, const H5VL_loc_params_t *loc, const char *name, hid_t gapl,
+                         hid_t dxpl, void **request)
 {
     if (!mkt_vol_object_usable(object))
         return NULL;
@@ -31,7 +31,8 @@ herr_t mkt_vol_group_get(void *group, H5VL_group_get_args_t *args, hid_t dxpl, v
     return H5VLgroup_get(mkt_vol_under(group), mkt_vol_native_id(), args, dxpl, request);
 }
 
-herr_t mkt_vol_group_specific(void *group, H5VL_group_specific_args_t *args, hid_t dxpl, void **request)
+herr_t mkt_vol_group_specific(void *group, H5VL_group_specific_args_t *args, hid_t dxpl,
+                              void **request)
 {
     if (!mkt_vol_object_usable(group))
         return -1;
@@ -57,6 +58,6 @@ herr_t mkt_vol_group_close(void *group, hid_t dxpl, void **request)
 {
     if (!mkt_vol_object_closing(group))
         return 0;
-    return mkt_vol_object_closed(group,
-                                 H5VLgroup_close(mkt_vol_under(group), mkt_vol_native_id(), dxpl, request));
+    return mkt_vol_object_closed(
+        group, H5VLgroup_close(mkt_vol_under(group), mkt_vol_native_id(), dxpl, request));
 }

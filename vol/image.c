@@ -28,7 +28,8 @@ static void put(struct mkt_vol_image *image)
     free(image);
 }
 
-/* Room for `bytes`; grows in powers of two, since the driver asks for each piece of metadata anew. */
+/* Room for `bytes`; grows in powers of two, since the driver asks for each piece of metadata anew.
+ */
 static void *resize(struct mkt_vol_image *image, size_t bytes)
 {
     if (bytes > image->capacity) {
@@ -53,8 +54,8 @@ static void *image_malloc(size_t size, H5FD_file_image_op_t operation, void *con
     return size == image->lent_bytes ? (void *)image->lent : NULL;
 }
 
-static void *image_memcpy(void *target, const void *source, size_t size, H5FD_file_image_op_t operation,
-                          void *context)
+static void *image_memcpy(void *target, const void *source, size_t size,
+                          H5FD_file_image_op_t operation, void *context)
 {
     (void)operation;
     (void)context;
@@ -158,9 +159,26 @@ const void *mkt_vol_image_content(struct mkt_vol_image *image, size_t *bytes_out
     return image->buffer;
 }
 
+void *mkt_vol_image_copy_flushed(struct mkt_vol_image *image, size_t *bytes_out)
+{
+    struct mkt_superblock superblock;
+    if (!image->writable || !mkt_superblock_read(image->buffer, image->bytes, &superblock))
+        return NULL;
+    /* A flush makes the driver's memory as long as the file, but needn't write the superblock that
+     * says so. */
+    void *copy = malloc(image->bytes);
+    if (!copy)
+        return NULL;
+    memcpy(copy, image->buffer, image->bytes);
+    mkt_superblock_close(copy, &superblock, image->bytes);
+    *bytes_out = image->bytes;
+    return copy;
+}
+
 bool mkt_vol_image_changed(struct mkt_vol_image *image)
 {
     size_t bytes = 0;
     const void *content = mkt_vol_image_content(image, &bytes);
-    return !content || !image->lent || bytes != image->lent_bytes || memcmp(content, image->lent, bytes) != 0;
+    return !content || !image->lent || bytes != image->lent_bytes ||
+           memcmp(content, image->lent, bytes) != 0;
 }

@@ -74,11 +74,13 @@ static bool parse_word(char *word, struct mkt_vol_info *info, char *reason, size
         snprintf(reason, capacity, "`%s` needs a value: %s", word, keys[i].shape);
         return false;
     }
-    snprintf(reason, capacity, "`%s` is unknown; known are wait=, version=, after= and config=", word);
+    snprintf(reason, capacity,
+             "`%s` is unknown; known are wait=, version=, after= and config=", word);
     return false;
 }
 
-bool mkt_vol_info_parse(const char *string, struct mkt_vol_info *info_out, char *reason, size_t capacity)
+bool mkt_vol_info_parse(const char *string, struct mkt_vol_info *info_out, char *reason,
+                        size_t capacity)
 {
     struct mkt_vol_info info = defaults;
     char *copy = strdup(string ? string : "");
@@ -88,7 +90,8 @@ bool mkt_vol_info_parse(const char *string, struct mkt_vol_info *info_out, char 
     }
     bool good = true;
     char *rest = NULL;
-    for (char *word = strtok_r(copy, " \t\n", &rest); word && good; word = strtok_r(NULL, " \t\n", &rest))
+    for (char *word = strtok_r(copy, " \t\n", &rest); word && good;
+         word = strtok_r(NULL, " \t\n", &rest))
         good = parse_word(word, &info, reason, capacity);
     free(copy);
     if (good)
@@ -169,8 +172,10 @@ herr_t mkt_vol_info_from_str(const char *string, void **info_out)
         *info_out = info;
         return 0;
     }
-    /* Once HDF5 couldn't set its default connector, all that follows runs on native without a word. */
-    mkt_log_error("vol", "connector string `%s`: %s", string ? string : "", info ? reason : "out of memory");
+    /* Once HDF5 couldn't set its default connector, all that follows runs on native without a word.
+     */
+    mkt_log_error("vol", "connector string `%s`: %s", string ? string : "",
+                  info ? reason : "out of memory");
     free(info);
     return -1;
 }

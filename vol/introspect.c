@@ -4,13 +4,15 @@
 #include "vol/object.h"
 
 /* The terminal connector is native's own class: HDF5 allows its deprecated calls only over that. */
-herr_t mkt_vol_introspect_class(void *object, H5VL_get_conn_lvl_t level, const H5VL_class_t **class_out)
+herr_t mkt_vol_introspect_class(void *object, H5VL_get_conn_lvl_t level,
+                                const H5VL_class_t **class_out)
 {
     if (level == H5VL_GET_CONN_LVL_CURR) {
         *class_out = mkt_vol_class();
         return 0;
     }
-    return H5VLintrospect_get_conn_cls(mkt_vol_under(object), mkt_vol_native_id(), level, class_out);
+    return H5VLintrospect_get_conn_cls(mkt_vol_under(object), mkt_vol_native_id(), level,
+                                       class_out);
 }
 
 herr_t mkt_vol_introspect_capabilities(const void *info, uint64_t *flags_out)
@@ -22,7 +24,9 @@ herr_t mkt_vol_introspect_capabilities(const void *info, uint64_t *flags_out)
     return 0;
 }
 
-herr_t mkt_vol_introspect_optional(void *object, H5VL_subclass_t subclass, int operation, uint64_t *flags_out)
+herr_t mkt_vol_introspect_optional(void *object, H5VL_subclass_t subclass, int operation,
+                                   uint64_t *flags_out)
 {
-    return H5VLintrospect_opt_query(mkt_vol_under(object), mkt_vol_native_id(), subclass, operation, flags_out);
+    return H5VLintrospect_opt_query(mkt_vol_under(object), mkt_vol_native_id(), subclass, operation,
+                                    flags_out);
 }

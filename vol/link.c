@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Links are native's. H5L_SAME_LOC comes as a NULL object. What may end an object (a deletion) is told to the
- * arrays, which look at what is left before they are published.
+ * Links are native's. H5L_SAME_LOC comes as a NULL object. What may end an object (a deletion) is
+ * told to the arrays, which look at what is left before they are published.
  */
 #include "vol/callbacks.h"
 #include "vol/file_state.h"
 #include "vol/object.h"
 #include "vol/unlink.h"
 
-herr_t mkt_vol_link_create(H5VL_link_create_args_t *args, void *object, const H5VL_loc_params_t *loc, hid_t lcpl,
-                           hid_t lapl, hid_t dxpl, void **request)
+herr_t mkt_vol_link_create(H5VL_link_create_args_t *args, void *object,
+                           const H5VL_loc_params_t *loc, hid_t lcpl, hid_t lapl, hid_t dxpl,
+                           void **request)
 {
     if (!mkt_vol_object_usable(object))
         return -1;
     H5VL_link_create_args_t native_args = *args;
     if (args->op_type == H5VL_LINK_CREATE_HARD)
         native_args.args.hard.curr_obj = mkt_vol_under(args->args.hard.curr_obj);
-    return H5VLlink_create(&native_args, mkt_vol_under(object), loc, mkt_vol_native_id(), lcpl, lapl, dxpl,
-                           request);
+    return H5VLlink_create(&native_args, mkt_vol_under(object), loc, mkt_vol_native_id(), lcpl,
+                           lapl, dxpl, request);
 }
 
 herr_t mkt_vol_link_copy(void *source, const H5VL_loc_params_t *source_loc, void *target,
@@ -40,20 +41,21 @@ herr_t mkt_vol_link_move(void *source, const H5VL_loc_params_t *source_loc, void
                          mkt_vol_native_id(), lcpl, lapl, dxpl, request);
 }
 
-herr_t mkt_vol_link_get(void *object, const H5VL_loc_params_t *loc, H5VL_link_get_args_t *args, hid_t dxpl,
-                        void **request)
+herr_t mkt_vol_link_get(void *object, const H5VL_loc_params_t *loc, H5VL_link_get_args_t *args,
+                        hid_t dxpl, void **request)
 {
     if (!mkt_vol_object_usable(object))
         return -1;
     return H5VLlink_get(mkt_vol_under(object), loc, mkt_vol_native_id(), args, dxpl, request);
 }
 
-herr_t mkt_vol_link_specific(void *object, const H5VL_loc_params_t *loc, H5VL_link_specific_args_t *args,
-                             hid_t dxpl, void **request)
+herr_t mkt_vol_link_specific(void *object, const H5VL_loc_params_t *loc,
+                             H5VL_link_specific_args_t *args, hid_t dxpl, void **request)
 {
     if (!mkt_vol_object_usable(object))
         return -1;
-    struct mkt_vol_doomed *doomed = args->op_type == H5VL_LINK_DELETE ? mkt_vol_unlink_begin(object, loc) : NULL;
+    struct mkt_vol_doomed *doomed =
+        args->op_type == H5VL_LINK_DELETE ? mkt_vol_unlink_begin(object, loc) : NULL;
     herr_t result =
         H5VLlink_specific(mkt_vol_under(object), loc, mkt_vol_native_id(), args, dxpl, request);
     mkt_vol_unlink_end(doomed, result >= 0);
@@ -62,8 +64,8 @@ herr_t mkt_vol_link_specific(void *object, const H5VL_loc_params_t *loc, H5VL_li
     return result;
 }
 
-herr_t mkt_vol_link_optional(void *object, const H5VL_loc_params_t *loc, H5VL_optional_args_t *args, hid_t dxpl,
-                             void **request)
+herr_t mkt_vol_link_optional(void *object, const H5VL_loc_params_t *loc, H5VL_optional_args_t *args,
+                             hid_t dxpl, void **request)
 {
     if (!mkt_vol_object_usable(object))
         return -1;

@@ -125,8 +125,8 @@ herr_t mkt_vol_object_closed(struct mkt_vol_object *object, herr_t native_result
     return 0;
 }
 
-void *mkt_vol_object_open(void *object, const H5VL_loc_params_t *loc, H5I_type_t *type_out, hid_t dxpl,
-                          void **request)
+void *mkt_vol_object_open(void *object, const H5VL_loc_params_t *loc, H5I_type_t *type_out,
+                          hid_t dxpl, void **request)
 {
     if (!mkt_vol_object_usable(object))
         return NULL;
@@ -139,45 +139,50 @@ void *mkt_vol_object_open(void *object, const H5VL_loc_params_t *loc, H5I_type_t
     return opened;
 }
 
-herr_t mkt_vol_object_copy(void *source, const H5VL_loc_params_t *source_loc, const char *source_name,
-                           void *target, const H5VL_loc_params_t *target_loc, const char *target_name,
+herr_t mkt_vol_object_copy(void *source, const H5VL_loc_params_t *source_loc,
+                           const char *source_name, void *target,
+                           const H5VL_loc_params_t *target_loc, const char *target_name,
                            hid_t ocpypl, hid_t lcpl, hid_t dxpl, void **request)
 {
     if (!mkt_vol_object_usable(source) || !mkt_vol_object_usable(target))
         return -1;
-    if (H5VLobject_copy(mkt_vol_under(source), source_loc, source_name, mkt_vol_under(target), target_loc,
-                        target_name, mkt_vol_native_id(), ocpypl, lcpl, dxpl, request) < 0)
+    if (H5VLobject_copy(mkt_vol_under(source), source_loc, source_name, mkt_vol_under(target),
+                        target_loc, target_name, mkt_vol_native_id(), ocpypl, lcpl, dxpl,
+                        request) < 0)
         return -1;
     if (!mkt_vol_files_any())
         return 0;
     return mkt_vol_arrays_copied(source, source_name, target, target_name, lcpl);
 }
 
-herr_t mkt_vol_object_get(void *object, const H5VL_loc_params_t *loc, H5VL_object_get_args_t *args, hid_t dxpl,
-                          void **request)
+herr_t mkt_vol_object_get(void *object, const H5VL_loc_params_t *loc, H5VL_object_get_args_t *args,
+                          hid_t dxpl, void **request)
 {
     if (!mkt_vol_object_usable(object))
         return -1;
-    /* GET_FILE answers native's own file: HDF5 looks its id up by that and wraps it where it has none. */
+    /* GET_FILE answers native's own file: HDF5 looks its id up by that and wraps it where it has
+     * none. */
     return H5VLobject_get(mkt_vol_under(object), loc, mkt_vol_native_id(), args, dxpl, request);
 }
 
-herr_t mkt_vol_object_specific(void *object, const H5VL_loc_params_t *loc, H5VL_object_specific_args_t *args,
-                               hid_t dxpl, void **request)
+herr_t mkt_vol_object_specific(void *object, const H5VL_loc_params_t *loc,
+                               H5VL_object_specific_args_t *args, hid_t dxpl, void **request)
 {
     if (!mkt_vol_object_usable(object))
         return -1;
     herr_t result =
         H5VLobject_specific(mkt_vol_under(object), loc, mkt_vol_native_id(), args, dxpl, request);
-    if (result >= 0 && args->op_type == H5VL_OBJECT_CHANGE_REF_COUNT && args->args.change_rc.delta < 0)
+    if (result >= 0 && args->op_type == H5VL_OBJECT_CHANGE_REF_COUNT &&
+        args->args.change_rc.delta < 0)
         mkt_vol_files_note_unlink();
     return result;
 }
 
-herr_t mkt_vol_object_optional(void *object, const H5VL_loc_params_t *loc, H5VL_optional_args_t *args,
-                               hid_t dxpl, void **request)
+herr_t mkt_vol_object_optional(void *object, const H5VL_loc_params_t *loc,
+                               H5VL_optional_args_t *args, hid_t dxpl, void **request)
 {
     if (!mkt_vol_object_usable(object))
         return -1;
-    return H5VLobject_optional(mkt_vol_under(object), loc, mkt_vol_native_id(), args, dxpl, request);
+    return H5VLobject_optional(mkt_vol_under(object), loc, mkt_vol_native_id(), args, dxpl,
+                               request);
 }

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "vol/error.h"
+
 void mkt_vol_group_init(struct mkt_vol_group *group)
 {
     memset(group, 0, sizeof(*group));
@@ -28,7 +30,16 @@ static enum mkt_vol_verdict decide_alone(const struct mkt_vol_vote *vote, uint8_
 #if MKT_VOL_MPI
 
 /* Reduced with MAX; the smallest of a word is the complement of its complement's largest. */
-enum { FAILED, NATIVE, CONNECTED, MISSING, TOKEN, DAEMON = TOKEN + 2, NOT_DAEMON = DAEMON + 2, WORDS = NOT_DAEMON + 2 };
+enum {
+    FAILED,
+    NATIVE,
+    CONNECTED,
+    MISSING,
+    TOKEN,
+    DAEMON = TOKEN + 2,
+    NOT_DAEMON = DAEMON + 2,
+    WORDS = NOT_DAEMON + 2
+};
 
 static bool mpi_is_on(void)
 {
@@ -40,11 +51,18 @@ static bool mpi_is_on(void)
 herr_t mkt_vol_group_from_list(struct mkt_vol_group *group, hid_t fapl)
 {
     mkt_vol_group_init(group);
-    if (!mpi_is_on() || H5Pget_fapl_mpio(fapl, &group->comm, &group->info) < 0)
+    if (!mpi_is_on())
+        return -1;
+    struct mkt_vol_silence silence;
+    mkt_vol_silence_begin(&silence);
+    herr_t result = H5Pget_fapl_mpio(fapl, &group->comm, &group->info);
+    mkt_vol_silence_end(&silence);
+    if (result < 0)
         return -1;
     group->has_comm = true;
     int rank = 0, size = 1;
-    if (MPI_Comm_rank(group->comm, &rank) != MPI_SUCCESS || MPI_Comm_size(group->comm, &size) != MPI_SUCCESS) {
+    if (MPI_Comm_rank(group->comm, &rank) != MPI_SUCCESS ||
+        MPI_Comm_size(group->comm, &size) != MPI_SUCCESS) {
         mkt_vol_group_fini(group);
         return -1;
     }
@@ -82,8 +100,8 @@ static enum mkt_vol_verdict judge(const uint64_t *words)
     return MKT_VOL_VERDICT_MARKET;
 }
 
-enum mkt_vol_verdict mkt_vol_group_agree(const struct mkt_vol_group *group, const struct mkt_vol_vote *vote,
-                                         uint8_t *token_out)
+enum mkt_vol_verdict mkt_vol_group_agree(const struct mkt_vol_group *group,
+                                         const struct mkt_vol_vote *vote, uint8_t *token_out)
 {
     if (group->size == 1)
         return decide_alone(vote, token_out);
@@ -148,8 +166,8 @@ herr_t mkt_vol_group_set_list(const struct mkt_vol_group *group, hid_t fapl)
     return -1;
 }
 
-enum mkt_vol_verdict mkt_vol_group_agree(const struct mkt_vol_group *group, const struct mkt_vol_vote *vote,
-                                         uint8_t *token_out)
+enum mkt_vol_verdict mkt_vol_group_agree(const struct mkt_vol_group *group,
+                                         const struct mkt_vol_vote *vote, uint8_t *token_out)
 {
     (void)group;
     return decide_alone(vote, token_out);

@@ -7,6 +7,7 @@ static const uint8_t signature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'
 
 #define VERSION_AT      8
 #define V0_ADDRESS_AT   13 /* the size of an address */
+#define V0_FLAGS_AT     20 /* as in version 2; native writes them but doesn't look */
 #define V0_ADDRESSES_AT 24 /* base, free space, end of file, driver */
 #define V1_ADDRESSES_AT 28
 #define V2_ADDRESS_AT   9
@@ -30,7 +31,8 @@ static void store(uint8_t *bytes, uint64_t value, unsigned width)
         bytes[i] = (uint8_t)(value >> (8 * i));
 }
 
-/* Where the addresses start and how wide each is, from the superblock's start; 0: a version that we don't know. */
+/* Where the addresses start and how wide each is, from the superblock's start; 0: a version that we
+ * don't know. */
 static size_t addresses(const uint8_t *superblock, unsigned *width_out)
 {
     switch (superblock[VERSION_AT]) {
@@ -64,8 +66,8 @@ bool mkt_superblock_read(const void *image, size_t bytes, struct mkt_superblock 
     superblock_out->offset = offset;
     superblock_out->version = start[offset + VERSION_AT];
     superblock_out->end_of_file = load(start + offset + at + END_OF_FILE * (size_t)width, width);
-    superblock_out->flags_offset = superblock_out->version >= 2 ? offset + V2_FLAGS_AT : 0;
-    superblock_out->checksum_offset = superblock_out->version >= 2 ? offset + at + 4 * (size_t)width : 0;
+    superblock_out->checksum_offset =
+        superblock_out->version >= 2 ? offset + at + 4 * (size_t)width : 0;
     return superblock_out->end_of_file >= offset;
 }
 
@@ -74,7 +76,8 @@ static uint32_t rotate(uint32_t value, unsigned bits)
     return value << bits | value >> (32 - bits);
 }
 
-/* HDF5's metadata checksum: Bob Jenkins's lookup3 (hashlittle), burtleburtle.net/bob/c/lookup3.c. */
+/* HDF5's metadata checksum: Bob Jenkins's lookup3 (hashlittle), burtleburtle.net/bob/c/lookup3.c.
+ */
 static uint32_t checksum(const uint8_t *key, size_t length)
 {
     uint32_t a = 0xdeadbeef + (uint32_t)length, b = a, c = a;
@@ -107,7 +110,8 @@ static uint32_t checksum(const uint8_t *key, size_t length)
     return (c ^ b) - rotate(b, 24);
 }
 
-void mkt_superblock_close(void *image, const struct mkt_superblock *superblock, uint64_t end_of_file)
+void mkt_superblock_close(void *image, const struct mkt_superblock *superblock,
+                          uint64_t end_of_file)
 {
     uint8_t *start = (uint8_t *)image + superblock->offset;
     unsigned width = 0;
@@ -115,8 +119,8 @@ void mkt_superblock_close(void *image, const struct mkt_superblock *superblock, 
     if (!at)
         return;
     store(start + at + END_OF_FILE * (size_t)width, end_of_file, width);
-    if (superblock->flags_offset)
-        start[V2_FLAGS_AT] &= (uint8_t)~(OPEN_FOR_WRITE | OPEN_FOR_SWMR);
+    start[superblock->version >= 2 ? V2_FLAGS_AT : V0_FLAGS_AT] &=
+        (uint8_t) ~(OPEN_FOR_WRITE | OPEN_FOR_SWMR);
     if (superblock->checksum_offset) {
         size_t length = superblock->checksum_offset - superblock->offset;
         store((uint8_t *)image + superblock->checksum_offset, checksum(start, length), 4);

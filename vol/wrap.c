@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wrapping: HDF5 hands us objects that native made on its own way (iteration, types of datasets, the file that a
- * file keeps of itself). The context carries nothing, since an object's file is asked of the object; native has
- * no context of its own.
+ * Wrapping: HDF5 hands us objects that native made on its own way (iteration, types of datasets,
+ * the file that a file keeps of itself). The context carries nothing, since an object's file is
+ * asked of the object; native has no context of its own.
  */
 #include "vol/callbacks.h"
 #include "vol/context.h"
@@ -35,7 +35,8 @@ void *mkt_vol_wrap_object(void *under, H5I_type_t type, void *context)
         mkt_vol_object_wrap(under, mkt_vol_native_id(), type, mkt_vol_file_of(under, type));
     if (object && mkt_vol_context_in_post_open())
         mkt_vol_object_set_internal(object);
-    if (object && type == H5I_DATASET && object->file->in_market && mkt_vol_dataset_attach(object) < 0) {
+    if (object && type == H5I_DATASET && object->file->in_market &&
+        mkt_vol_dataset_attach(object) < 0) {
         mkt_vol_object_free(object);
         return NULL;
     }

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the process has once: native's id and the connection to the market, made at first need. A
+ * forked child leaves its parent's connection alone and makes its own.
+ */
+#ifndef MKT_VOL_CONTEXT_H
+#define MKT_VOL_CONTEXT_H
+
+#include "vol/info.h"
+#include "vol/vol.h"
+
+herr_t mkt_vol_context_init(void);
+void mkt_vol_context_fini(void);
+
+/* The process's client. `info` may be NULL; its configuration counts for the first connection.
+ * `start`: start a daemon if there is none. The failures of mkt_client_connect; MKT_NOT_FOUND: no
+ * market here. */
+enum mkt_status mkt_vol_context_client(const struct mkt_vol_info *info, bool start,
+                                       struct mkt_client **client_out, struct mkt_error *error);
+/* True if a configuration was named, so that rules may hold that only the daemon can tell. */
+bool mkt_vol_context_configured(const struct mkt_vol_info *info);
+
+/* HDF5's POST_OPEN has native keep a wrapper of the file for itself; wrappers born meanwhile are
+ * internal. */
+void mkt_vol_context_set_post_open(bool active);
+bool mkt_vol_context_in_post_open(void);
+
+#endif

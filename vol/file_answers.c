@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a file is asked and told. Answers are the application's own terms (its path, its driver),
+ * never those of the memory that native works in. Files passed through get native's answers.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vol/callbacks.h"
+#include "vol/context.h"
+#include "vol/error.h"
+#include "vol/file_lists.h"
+#include "vol/file_state.h"
+#include "vol/object.h"
+
+static const struct mkt_vol_object *as_object(const void *object)
+{
+    return object;
+}
+
+static herr_t get_name(const struct mkt_vol_file *file, H5VL_file_get_name_args_t *args)
+{
+    size_t length = strlen(file->path);
+    *args->file_name_len = length;
+    if (args->buf && args->buf_size) {
+        size_t fits = length < args->buf_size ? length : args->buf_size - 1;
+        memcpy(args->buf, file->path, fits);
+        args->buf[fits] = '\0';
+    }
+    return 0;
+}
+
+herr_t mkt_vol_file_get(void *object, H5VL_file_get_args_t *args, hid_t dxpl, void **request)
+{
+    if (!mkt_vol_object_usable(object))
+        return -1;
+    const struct mkt_vol_file *file = as_object(object)->file;
+    bool in_market = file && file->in_market;
+    if (in_market && args->op_type == H5VL_FILE_GET_NAME)
+        return get_name(file, &args->args.get_name);
+    if (H5VLfile_get(mkt_vol_under(object), mkt_vol_native_id(), args, dxpl, request) < 0)
+        return -1;
+    if (in_market && args->op_type == H5VL_FILE_GET_FAPL)
+        return mkt_vol_list_restore(args->args.get_fapl.fapl_id, file);
+    return 0;
+}
+
+/* ---- without an open file ---- */
+
+/* The market's client, if the list's driver is one that the market takes and a market runs here. */
+static struct mkt_client *client_for(hid_t fapl, bool *failed_out)
+{
+    struct mkt_client *client = NULL;
+    struct mkt_error error = {0};
+    *failed_out = false;
+    if (mkt_vol_list_driver(fapl) == MKT_VOL_DRIVER_OTHER)
+        return NULL;
+    void *info = NULL;
+    H5Pget_vol_info(fapl, &info);
+    enum mkt_status status = mkt_vol_context_client(info, false, &client, &error);
+    mkt_vol_info_free(info);
+    if (status == MKT_OK || status == MKT_NOT_FOUND)
+        return client;
+    error.status = status;
+    mkt_vol_fail_status(&error);
+    *failed_out = true;
+    return NULL;
+}
+
+/* Native's question or order about a path, with its own list. */
+static herr_t ask_native(H5VL_file_specific_args_t *args, hid_t *fapl_place, hid_t dxpl,
+                         void **request)
+{
+    hid_t given = *fapl_place;
+    hid_t list = mkt_vol_list_native(given);
+    if (list < 0)
+        return -1;
+    *fapl_place = list;
+    herr_t result = H5VLfile_specific(NULL, mkt_vol_native_id(), args, dxpl, request);
+    *fapl_place = given;
+    mkt_vol_close_list_keeping_errors(list);
+    return result;
+}
+
+static bool has_version(struct mkt_client *client, const char *path)
+{
+    struct mkt_open probe = {.path = path, .intent = MKT_INTENT_PROBE, .size = 1};
+    struct mkt_opened opened = {0};
+    struct mkt_error error;
+    return mkt_client_open(client, &probe, &opened, &error) == MKT_OK &&
+           opened.source != MKT_SOURCE_NATIVE;
+}
+
+static herr_t is_accessible(H5VL_file_specific_args_t *args, hid_t dxpl, void **request)
+{
+    const char *path = args->args.is_accessible.filename;
+    bool failed;
+    struct mkt_client *client = client_for(args->args.is_accessible.fapl_id, &failed);
+    if (failed)
+        return -1;
+    if (client && has_version(client, path)) {
+        *args->args.is_accessible.accessible = true;
+        return 0;
+    }
+    /* A stub looks like a file, but nothing is behind it any more. */
+    if (mkt_path_kind(path) == MKT_PATH_STUB) {
+        *args->args.is_accessible.accessible = false;
+        return 0;
+    }
+    return ask_native(args, &args->args.is_accessible.fapl_id, dxpl, request);
+}
+
+static herr_t delete_file(H5VL_file_specific_args_t *args, hid_t dxpl, void **request)
+{
+    const char *path = args->args.del.filename;
+    if (mkt_vol_file_find(path, MKT_VOL_DRIVER_SEC2) ||
+        mkt_vol_file_find(path, MKT_VOL_DRIVER_MPIO))
+        return mkt_vol_fail(H5E_FILE, H5E_CANTDELETEFILE,
+                            "can't delete %s: it is open in this process", path);
+    bool failed;
+    struct mkt_client *client = client_for(args->args.del.fapl_id, &failed);
+    if (failed)
+        return -1;
+    if (client) {
+        struct mkt_error error = {0};
+        uint64_t versions = 0;
+        enum mkt_status status = mkt_client_withdraw(client, path, &versions, &error);
+        if (status != MKT_OK && status != MKT_NOT_FOUND) {
+            error.status = status;
+            return mkt_vol_fail_status(&error);
+        }
+        if (status == MKT_OK && mkt_path_kind(path) != MKT_PATH_FILE)
+            return 0;
+    }
+    return ask_native(args, &args->args.del.fapl_id, dxpl, request);
+}
+
+/* ---- with one ---- */
+
+static herr_t flush(void *object, H5VL_file_specific_args_t *args, hid_t dxpl, void **request)
+{
+    struct mkt_vol_object *of = object;
+    if (H5VLfile_specific(of->under, mkt_vol_native_id(), args, dxpl, request) < 0)
+        return -1;
+    if (of->file && of->file->in_market && of->file->writable && of->file->state->publish_at_flush)
+        return mkt_vol_file_publish_flushed(of);
+    return 0;
+}
+
+static herr_t reopen(void *object, H5VL_file_specific_args_t *args, hid_t dxpl, void **request)
+{
+    if (H5VLfile_specific(mkt_vol_under(object), mkt_vol_native_id(), args, dxpl, request) < 0)
+        return -1;
+    *args->args.reopen.file = mkt_vol_object_adopt(*args->args.reopen.file, H5I_FILE);
+    return *args->args.reopen.file ? 0 : -1;
+}
+
+static herr_t is_equal(void *object, H5VL_file_specific_args_t *args, hid_t dxpl, void **request)
+{
+    H5VL_file_specific_args_t native_args = *args;
+    native_args.args.is_equal.obj2 = mkt_vol_under(args->args.is_equal.obj2);
+    return H5VLfile_specific(mkt_vol_under(object), mkt_vol_native_id(), &native_args, dxpl,
+                             request);
+}
+
+herr_t mkt_vol_file_specific(void *object, H5VL_file_specific_args_t *args, hid_t dxpl,
+                             void **request)
+{
+    /* These two come without an object. */
+    if (args->op_type == H5VL_FILE_IS_ACCESSIBLE)
+        return is_accessible(args, dxpl, request);
+    if (args->op_type == H5VL_FILE_DELETE)
+        return delete_file(args, dxpl, request);
+    if (!mkt_vol_object_usable(object))
+        return -1;
+    switch (args->op_type) {
+    case H5VL_FILE_FLUSH:
+        return flush(object, args, dxpl, request);
+    case H5VL_FILE_REOPEN:
+        return reopen(object, args, dxpl, request);
+    case H5VL_FILE_IS_EQUAL:
+        return is_equal(object, args, dxpl, request);
+    default:
+        return H5VLfile_specific(mkt_vol_under(object), mkt_vol_native_id(), args, dxpl, request);
+    }
+}
+
+/* ---- native's own operations ---- */
+
+static herr_t post_open(void *object, H5VL_optional_args_t *args, hid_t dxpl, void **request)
+{
+    mkt_vol_context_set_post_open(true);
+    herr_t result =
+        H5VLfile_optional(mkt_vol_under(object), mkt_vol_native_id(), args, dxpl, request);
+    mkt_vol_context_set_post_open(false);
+    return result;
+}
+
+/* The image alone would lack the raw data, which lies in the market. */
+static herr_t get_file_image(struct mkt_vol_object *object, H5VL_optional_args_t *args, hid_t dxpl,
+                             void **request)
+{
+    struct mkt_array *arrays = NULL;
+    uint32_t count = 0;
+    uint64_t hash = 0;
+    enum mkt_status status = mkt_vol_arrays_list(object->file->arrays, &arrays, &count, &hash);
+    free(arrays);
+    if (status != MKT_OK || count > 0)
+        return mkt_vol_fail(
+            H5E_FILE, H5E_UNSUPPORTED,
+            "no image of %s: its raw data lies in the market; use `h5market save` for a real "
+            "file",
+            object->file->path);
+    return H5VLfile_optional(object->under, mkt_vol_native_id(), args, dxpl, request);
+}
+
+/* sec2 answers it, core doesn't. */
+static herr_t get_eoa(struct mkt_vol_object *object, H5VL_native_file_optional_args_t *args,
+                      hid_t dxpl)
+{
+    hsize_t bytes = 0;
+    H5VL_native_file_optional_args_t size = {.get_size = {&bytes}};
+    H5VL_optional_args_t ask = {.op_type = H5VL_NATIVE_FILE_GET_SIZE, .args = &size};
+    if (H5VLfile_optional(object->under, mkt_vol_native_id(), &ask, dxpl, NULL) < 0)
+        return -1;
+    *args->get_eoa.eoa = bytes;
+    return 0;
+}
+
+#if MKT_VOL_MPI
+/* Atomic or not: what a rank wrote is seen by all when the call returns. */
+static herr_t atomicity(struct mkt_vol_file *file, int operation,
+                        H5VL_native_file_optional_args_t *args)
+{
+    if (file->state->driver != MKT_VOL_DRIVER_MPIO)
+        return mkt_vol_fail(H5E_FILE, H5E_UNSUPPORTED,
+                            "incorrect VFL driver, does not support MPI atomicity mode");
+    if (operation == H5VL_NATIVE_FILE_SET_MPI_ATOMICITY)
+        file->state->atomic = args->set_mpi_atomicity.flag;
+    else
+        *args->get_mpi_atomicity.flag = file->state->atomic;
+    return 0;
+}
+#endif
+
+static herr_t market_optional(struct mkt_vol_object *object, H5VL_optional_args_t *args, hid_t dxpl,
+                              void **request)
+{
+    switch (args->op_type) {
+    case H5VL_NATIVE_FILE_GET_FILE_IMAGE:
+        return get_file_image(object, args, dxpl, request);
+    case H5VL_NATIVE_FILE_GET_EOA:
+        return get_eoa(object, args->args, dxpl);
+    case H5VL_NATIVE_FILE_GET_VFD_HANDLE:
+        return mkt_vol_fail(
+            H5E_FILE, H5E_UNSUPPORTED,
+            "no file descriptor: %s is in memory; a rule with `mode: file` gives a real file",
+            object->file->path);
+#if MKT_VOL_MPI
+    case H5VL_NATIVE_FILE_GET_MPI_ATOMICITY:
+    case H5VL_NATIVE_FILE_SET_MPI_ATOMICITY:
+        return atomicity(object->file, args->op_type, args->args);
+#endif
+    default:
+        return H5VLfile_optional(object->under, mkt_vol_native_id(), args, dxpl, request);
+    }
+}
+
+herr_t mkt_vol_file_optional(void *object, H5VL_optional_args_t *args, hid_t dxpl, void **request)
+{
+    if (!mkt_vol_object_usable(object))
+        return -1;
+    if (args->op_type == H5VL_NATIVE_FILE_POST_OPEN)
+        return post_open(object, args, dxpl, request);
+    const struct mkt_vol_file *file = as_object(object)->file;
+    if (file && file->in_market)
+        return market_optional(object, args, dxpl, request);
+    return H5VLfile_optional(mkt_vol_under(object), mkt_vol_native_id(), args, dxpl, request);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* File access lists: what the application set, and what native gets instead. Results are new lists,
+ * the caller's to close. */
+#ifndef MKT_VOL_FILE_LISTS_H
+#define MKT_VOL_FILE_LISTS_H
+
+#include "vol/file_state.h"
+
+/* The driver, if the market takes its files. */
+enum mkt_vol_driver mkt_vol_list_driver(hid_t fapl);
+/* The same list for the native connector. */
+hid_t mkt_vol_list_native(hid_t fapl);
+/* For native over memory: the core driver, and `driver`'s own defaults where they differ. */
+hid_t mkt_vol_list_core(hid_t fapl, enum mkt_vol_driver driver);
+/* Turns native's answer into what the application set: its driver again. */
+herr_t mkt_vol_list_restore(hid_t fapl, const struct mkt_vol_file *file);
+
+#endif
