@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bytes: the arenas, and the queue of those who wait for bytes to come free. The queue is strictly
+ * first in, first out: a large request is not starved by small ones behind it.
+ */
+#include "core/market/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE_BYTES      4096
+#define HUGE_PAGE_BYTES (2u << 20)
+#define PAGED_FROM      (64u << 10) /* grants from this size on start at a page */
+
+static enum mkt_status grow(struct mkt_market *market)
+{
+    struct mkt_space *space;
+    enum mkt_status status;
+
+    if (market->arenas == market->max_arenas)
+        return MKT_NO_SPACE;
+    space = mkt_space_create(market->limits.arena_bytes);
+    if (!space)
+        return MKT_NO_MEMORY;
+    status = market->ops.grow(market->context, market->arenas + 1, market->limits.arena_bytes);
+    if (status != MKT_OK) {
+        mkt_space_destroy(space);
+        return status;
+    }
+    market->arena[market->arenas++] = space;
+    return MKT_OK;
+}
+
+static enum mkt_status alloc_in(struct mkt_market *market, uint32_t at, uint64_t bytes,
+                                uint64_t align, struct mkt_extent *extent_out)
+{
+    uint64_t offset;
+    enum mkt_status status = mkt_space_alloc(market->arena[at], bytes, align, &offset);
+
+    if (status == MKT_OK) {
+        *extent_out = (struct mkt_extent){.arena = at + 1, .offset = offset, .length = bytes};
+        market->used_bytes += bytes;
+    }
+    return status;
+}
+
+enum mkt_status mkt_bytes_alloc(struct mkt_market *market, uint64_t bytes, uint64_t align,
+                                bool over_limit, struct mkt_extent *extent_out)
+{
+    uint64_t limit = market->limits.memory_bytes;
+    enum mkt_status status;
+
+    if (bytes > market->limits.arena_bytes)
+        return MKT_NO_SPACE;
+    bytes = mkt_round_granule(bytes);
+    if (over_limit)
+        limit += limit / 50;
+    if (bytes > limit || market->used_bytes > limit - bytes)
+        return MKT_NO_SPACE;
+    for (uint32_t at = 0; at < market->arenas; at++) {
+        status = alloc_in(market, at, bytes, align, extent_out);
+        if (status != MKT_NO_SPACE)
+            return status;
+    }
+    status = grow(market);
+    return status == MKT_OK ? alloc_in(market, market->arenas - 1, bytes, align, extent_out)
+                            : status;
+}
+
+static void defer(struct mkt_market *market, const struct mkt_extent *extent, uint64_t bytes)
+{
+    if (market->deferred_count < MKT_DEFERRED_RANGES)
+        market->deferred[market->deferred_count++] =
+            (struct range){extent->arena, extent->offset, bytes};
+    else
+        market->lost_bytes += bytes;
+}
+
+void mkt_bytes_free(struct mkt_market *market, const struct mkt_extent *extent)
+{
+    uint64_t bytes = mkt_round_granule(extent->length);
+
+    if (bytes == 0)
+        return;
+    market->used_bytes -= bytes;
+    if (mkt_space_free(market->arena[extent->arena - 1], extent->offset, bytes) != MKT_OK)
+        defer(market, extent, bytes);
+    else if (market->ops.freed)
+        market->ops.freed(market->context, extent);
+}
+
+void mkt_bytes_lose(struct mkt_market *market, const struct mkt_extent *extent)
+{
+    market->used_bytes -= mkt_round_granule(extent->length);
+    market->lost_bytes += mkt_round_granule(extent->length);
+}
+
+void mkt_bytes_free_ranges(struct mkt_market *market, struct ranges *ranges)
+{
+    for (uint32_t i = 0; i < ranges->count; i++) {
+        const struct range *range = &ranges->item[i];
+
+        mkt_bytes_free(market, &(struct mkt_extent){.arena = range->arena,
+                                                    .offset = range->offset,
+                                                    .length = range->length});
+    }
+    mkt_ranges_fini(ranges);
+}
+
+void mkt_bytes_retry_deferred(struct mkt_market *market)
+{
+    while (market->deferred_count > 0) {
+        const struct range *range = &market->deferred[market->deferred_count - 1];
+        const struct mkt_extent extent = {
+            .arena = range->arena, .offset = range->offset, .length = range->length};
+
+        if (mkt_space_free(market->arena[range->arena - 1], range->offset, range->length) != MKT_OK)
+            return;
+        market->deferred_count--;
+        if (market->ops.freed)
+            market->ops.freed(market->context, &extent);
+    }
+}
+
+/* ---- grants ---- */
+
+/* Small grants lie close together; large ones start where pages (and huge pages) do. */
+static uint64_t alignment(uint64_t bytes, uint64_t asked)
+{
+    uint64_t align = bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES
+                     : bytes >= PAGED_FROM    ? PAGE_BYTES
+                                              : MKT_EXTENT_GRANULE;
+
+    return asked > align ? asked : align;
+}
+
+static enum mkt_status grant(struct mkt_market *market, struct session *session, uint64_t bytes,
+                             uint64_t align, struct mkt_extent *extent_out)
+{
+    enum mkt_status status =
+        mkt_bytes_alloc(market, bytes, alignment(bytes, align), false, extent_out);
+
+    /* Small arenas have no aligned place for what fits into them otherwise. */
+    if (status == MKT_NO_SPACE && align < alignment(bytes, align))
+        status =
+            mkt_bytes_alloc(market, bytes, align > MKT_EXTENT_GRANULE ? align : MKT_EXTENT_GRANULE,
+                            false, extent_out);
+    if (status != MKT_OK)
+        return status;
+    status = mkt_ranges_put(&session->grants, extent_out);
+    if (status != MKT_OK)
+        mkt_bytes_free(market, extent_out);
+    return status;
+}
+
+static void answer(struct mkt_market *market, struct session *session, uint64_t request,
+                   const struct mkt_extent *extent)
+{
+    struct mkt_msg msg = {.type = MKT_MSG_GRANTED, .request = request};
+
+    msg.extent.extent = *extent;
+    mkt_reply(market, session, &msg, extent);
+}
+
+void mkt_grant_scratch(struct mkt_market *market, struct session *session,
+                       struct mkt_extent *extent_out)
+{
+    memset(extent_out, 0, sizeof(*extent_out));
+    if (market->limits.scratch_bytes == 0 || market->grant_waits || session->ended ||
+        session->refused)
+        return;
+    if (grant(market, session, market->limits.scratch_bytes, 0, extent_out) != MKT_OK)
+        memset(extent_out, 0, sizeof(*extent_out));
+}
+
+struct largest {
+    struct object *object[3];
+    uint64_t bytes[3];
+};
+
+static uint64_t object_bytes(const struct object *object)
+{
+    const struct version *version;
+    uint64_t bytes = 0;
+
+    DL_FOREACH (object->versions, version) {
+        bytes += version->data_bytes + (version->image ? version->image->extent.length : 0) +
+                 version->index.length;
+    }
+    return bytes;
+}
+
+static void find_largest(const struct mkt_market *market, struct largest *largest)
+{
+    struct object *object, *next;
+
+    memset(largest, 0, sizeof(*largest));
+    HASH_ITER (hh, market->objects, object, next) {
+        uint64_t bytes = object_bytes(object);
+
+        for (int i = 0; i < 3; i++) {
+            if (bytes <= largest->bytes[i])
+                continue;
+            memmove(&largest->object[i + 1], &largest->object[i],
+                    (2 - i) * sizeof(largest->object[0]));
+            memmove(&largest->bytes[i + 1], &largest->bytes[i],
+                    (2 - i) * sizeof(largest->bytes[0]));
+            largest->object[i] = object;
+            largest->bytes[i] = bytes;
+            break;
+        }
+    }
+}
+
+/* "in use: 3 GiB, of which ...; largest: a.h5 (1 GiB), b.h5 (1 GiB)" */
+static void describe_use(const struct mkt_market *market, char *text, size_t capacity)
+{
+    struct mkt_market_usage usage;
+    struct largest largest;
+    char size[3][32];
+    size_t at;
+
+    mkt_market_usage(market, &usage);
+    find_largest(market, &largest);
+    at = (size_t)snprintf(
+        text, capacity, "in use: %s, of which published %s and granted to programs %s",
+        mkt_size_text(usage.used_bytes, size[0]), mkt_size_text(usage.published_bytes, size[1]),
+        mkt_size_text(usage.granted_bytes, size[2]));
+    for (int i = 0; i < 3 && largest.object[i] && at < capacity; i++) {
+        const char *path = mkt_path_text(largest.object[i]->name.path);
+        size_t length = strlen(path);
+
+        if (length > 150)
+            path += length - 150;
+        at +=
+            (size_t)snprintf(text + at, capacity - at, "%s'%s' (%s)", i == 0 ? "; largest: " : ", ",
+                             path, mkt_size_text(largest.bytes[i], size[0]));
+    }
+}
+
+static void refuse_too_large(struct mkt_market *market, struct session *session, uint64_t request,
+                             uint64_t bytes)
+{
+    char size[2][32];
+    bool arena = bytes <= market->limits.memory_bytes;
+
+    mkt_reply_error(
+        market, session, request, MKT_NO_SPACE,
+        "%s asked for %s at once; the %s is %s; raise `%s` in h5market.yaml", session->program,
+        mkt_size_text(bytes, size[0]), arena ? "largest piece" : "whole market",
+        mkt_size_text(arena ? market->limits.arena_bytes : market->limits.memory_bytes, size[1]),
+        arena ? "arena" : "memory");
+}
+
+static void enqueue(struct mkt_market *market, struct session *session, const struct mkt_msg *msg,
+                    uint64_t now_ms)
+{
+    struct grant_wait *wait;
+
+    if (market->waiting_grants >= market->limits.max_waiting) {
+        mkt_reply_error(market, session, msg->request, MKT_NO_SPACE,
+                        "the market is full and %u requests wait for memory already, the most that "
+                        "may (`max_waiting`)",
+                        market->waiting_grants);
+        return;
+    }
+    wait = calloc(1, sizeof(*wait));
+    if (!wait) {
+        mkt_reply_error(market, session, msg->request, MKT_NO_MEMORY,
+                        "the market daemon is out of memory");
+        return;
+    }
+    *wait = (struct grant_wait){.session = session,
+                                .request = msg->request,
+                                .bytes = msg->grant.bytes,
+                                .align = msg->grant.align,
+                                .started_ms = now_ms,
+                                .deadline_ms = now_ms + market->limits.full_timeout_ms};
+    DL_APPEND(market->grant_waits, wait);
+    market->waiting_grants++;
+    mkt_note_deadline(market, wait->deadline_ms);
+}
+
+void mkt_grant_request(struct mkt_market *market, struct session *session,
+                       const struct mkt_msg *msg, uint64_t now_ms)
+{
+    uint64_t bytes = msg->grant.bytes, align = msg->grant.align;
+    struct mkt_extent extent;
+    enum mkt_status status = MKT_NO_SPACE;
+
+    if (bytes == 0 || (align & (align - 1)) != 0 || align > market->limits.arena_bytes) {
+        mkt_reply_error(market, session, msg->request, MKT_INVALID,
+                        "a grant of %llu bytes aligned to %llu makes no sense",
+                        (unsigned long long)bytes, (unsigned long long)align);
+        return;
+    }
+    if (bytes > market->limits.arena_bytes ||
+        mkt_round_granule(bytes) > market->limits.memory_bytes) {
+        refuse_too_large(market, session, msg->request, bytes);
+        return;
+    }
+    if (!market->grant_waits)
+        status = grant(market, session, bytes, align, &extent);
+    if (status == MKT_OK)
+        answer(market, session, msg->request, &extent);
+    else if (status == MKT_NO_SPACE && session->grants.count < MKT_MAX_RANGES)
+        enqueue(market, session, msg, now_ms);
+    else if (status == MKT_NO_SPACE)
+        mkt_reply_error(market, session, msg->request, status,
+                        "%s holds %u separate ranges, the most that a program may",
+                        session->program, session->grants.count);
+    else
+        mkt_reply_error(market, session, msg->request, status,
+                        "the market daemon could not get memory: %s", mkt_status_text(status));
+}
+
+static void wait_end(struct mkt_market *market, struct grant_wait *wait)
+{
+    DL_DELETE(market->grant_waits, wait);
+    market->waiting_grants--;
+    free(wait);
+}
+
+bool mkt_grant_cancel(struct mkt_market *market, struct session *session, uint64_t request)
+{
+    struct grant_wait *wait;
+
+    DL_FOREACH (market->grant_waits, wait) {
+        if (wait->session == session && wait->request == request) {
+            mkt_reply_error(market, session, request, MKT_CANCELLED,
+                            "the wait for memory was ended");
+            wait_end(market, wait);
+            return true;
+        }
+    }
+    return false;
+}
+
+void mkt_grant_forget(struct mkt_market *market, struct session *session)
+{
+    struct grant_wait *wait, *next;
+
+    DL_FOREACH_SAFE (market->grant_waits, wait, next) {
+        if (wait->session == session)
+            wait_end(market, wait);
+    }
+}
+
+void mkt_grant_serve(struct mkt_market *market)
+{
+    while (market->grant_waits) {
+        struct grant_wait *wait = market->grant_waits;
+        struct mkt_extent extent;
+
+        if (wait->session->refused) {
+            wait_end(market, wait);
+            continue;
+        }
+        if (grant(market, wait->session, wait->bytes, wait->align, &extent) != MKT_OK)
+            return;
+        answer(market, wait->session, wait->request, &extent);
+        wait_end(market, wait);
+    }
+}
+
+void mkt_grant_tick(struct mkt_market *market, uint64_t now_ms)
+{
+    struct grant_wait *wait, *next;
+    char size[2][32], use[800];
+
+    DL_FOREACH_SAFE (market->grant_waits, wait, next) {
+        if (wait->deadline_ms > now_ms)
+            continue;
+        describe_use(market, use, sizeof(use));
+        mkt_reply_error(market, wait->session, wait->request, MKT_NO_SPACE,
+                        "the market is full: waited %.1f s for %s; limit %s (`memory` in "
+                        "h5market.yaml); %s; raise it, keep fewer versions, or "
+                        "`h5market rm` what is not needed",
+                        (double)(now_ms - wait->started_ms) / 1000,
+                        mkt_size_text(wait->bytes, size[0]),
+                        mkt_size_text(market->limits.memory_bytes, size[1]), use);
+        wait_end(market, wait);
+    }
+}

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Shared inside core/market only: the tables and the seams between its files.
+ *
+ * Who owns what. A session owns its grants. A writer group owns the pieces that its ranks added,
+ * until every rank is done with the group, even when it is poisoned long before: a rank that hasn't
+ * heard yet may still write into its own pieces and read the others'. A version holds references on
+ * its pieces and on its image, and owns its index. Sessions that ended but whose process may still
+ * live keep all that it could touch.
+ */
+#ifndef MKT_MARKET_INTERNAL_H
+#define MKT_MARKET_INTERNAL_H
+
+#include "core/market/market.h"
+#include "media/space.h"
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+#include <utlist.h>
+
+enum {
+    MKT_MAX_SESSIONS = 65536,
+    MKT_MAX_RANKS = 65536,  /* of one group on this node */
+    MKT_MAX_RANGES = 65536, /* separate ranges granted to one session */
+    MKT_WITHDRAWN_REMEMBERED = 1024,
+    MKT_FAILED_JOINS_REMEMBERED = 64,
+    MKT_DEFERRED_RANGES = 256,
+    MKT_STUB_RACE_MS = 5000,  /* see open.c */
+    MKT_PATH_TEXT_BYTES = 400 /* of a path in a text; its end counts */
+};
+
+/* ---- ranges.c: a set of byte ranges, in whole granules ---- */
+
+struct range {
+    uint32_t arena;
+    uint64_t offset, length;
+};
+struct ranges {
+    struct range *item; /* sorted, disjoint, neighbours merged */
+    uint32_t count, capacity;
+    uint64_t bytes;
+};
+
+uint64_t mkt_round_granule(uint64_t bytes);
+void mkt_ranges_fini(struct ranges *ranges);
+/* MKT_NO_MEMORY, or MKT_NO_SPACE if there would be more than MKT_MAX_RANGES. */
+enum mkt_status mkt_ranges_put(struct ranges *ranges, const struct mkt_extent *extent);
+/* Takes out what must be inside one range. MKT_PROTOCOL if it isn't, MKT_NO_MEMORY. */
+enum mkt_status mkt_ranges_take(struct ranges *ranges, const struct mkt_extent *extent);
+
+/* ---- sessions ---- */
+
+struct group;
+struct object;
+
+/*
+ * ABSENT -OPEN-> WAITING -OPENED-> ACTIVE <-(keep_open)- COMMITTING <-COMMIT- ACTIVE
+ *   any but ABSENT -session_end-> GONE -session_reclaim-> DONE;   ACTIVE, COMMITTING -last answer
+ * or CLOSE-> DONE
+ */
+enum member_state {
+    MEMBER_ABSENT,
+    MEMBER_WAITING,
+    MEMBER_ACTIVE,
+    MEMBER_COMMITTING,
+    MEMBER_GONE,
+    MEMBER_DONE
+};
+
+struct member {
+    struct group *group;
+    struct session *session; /* NULL when ABSENT or DONE */
+    uint32_t rank;
+    enum member_state state;
+    uint64_t request;      /* WAITING, COMMITTING: what is to be answered */
+    uint64_t commit_stamp; /* COMMITTING: pieces from this stamp on came after the COMMIT */
+    uint64_t hash;
+    bool unchanged, keep_open;
+    struct member *prev, *next; /* of the session */
+};
+
+struct session {
+    uint64_t id;
+    char program[64];
+    uint32_t pid;
+    bool ended, refused;
+    struct ranges grants;
+    struct member *members;
+    UT_hash_handle hh;
+};
+
+/* ---- objects and versions ---- */
+
+/* A name, its strings owned. */
+struct owned_name {
+    uint8_t object[MKT_ID_BYTES];
+    uint64_t file_dev, file_ino, file_size, file_mtime_ns;
+    uint8_t *place; /* folder's device and inode, then the leaf */
+    uint32_t place_bytes;
+    char *path; /* NUL-terminated */
+};
+
+struct held_piece {
+    uint32_t references; /* the group's, and one a version */
+    uint32_t versions;   /* of these, versions */
+    uint32_t rank;       /* of the group, who added it */
+    uint32_t element_bytes;
+    bool published; /* in a version of its group: its bytes never change any more */
+    uint32_t record_bytes;
+    uint64_t stamp;
+    struct mkt_extent data, table;
+    uint8_t record[]; /* encoded, with its stamp */
+};
+
+struct held_image {
+    uint32_t references;
+    struct mkt_extent extent;
+};
+
+struct version_array {
+    struct mkt_array info;
+    struct held_piece *
+        *piece; /* in the order in which the later wins; part of the version's one list */
+    uint32_t count;
+};
+
+/* What `keep` counts over: all versions of the objects whose rule has this pattern. */
+struct set {
+    char *pattern;
+    uint32_t keep, references;
+    struct version *versions; /* in order of publication */
+    uint32_t count;
+    UT_hash_handle hh;
+};
+
+struct version {
+    struct object *object; /* referenced */
+    uint64_t number, published_ms;
+    struct version_array *array;
+    uint32_t arrays;
+    struct held_piece **piece;
+    uint64_t pieces, data_bytes;
+    struct held_image *image; /* NULL: none */
+    struct mkt_extent index;
+    uint32_t pins, readers; /* groups that need its bytes; of these, readers */
+    bool retired;
+    struct set *set;
+    struct version *prev, *next;         /* of the object, ascending, not retired */
+    struct version *set_prev, *set_next; /* of the set, not retired */
+    struct version *all_prev, *all_next; /* of the market */
+};
+
+struct object {
+    uint8_t id[MKT_ID_BYTES];
+    bool has_stub;
+    bool gone;              /* out of the tables: withdrawn */
+    struct owned_name name; /* of its last create; file_*: the real file that it knows */
+    struct version *versions;
+    uint32_t count;
+    uint64_t last_version;
+    struct group *writer;
+    uint32_t keep;
+    struct set *set;
+    uint32_t references; /* the tables', versions', writer groups' */
+    UT_hash_handle hh, hh_file, hh_place;
+};
+
+struct withdrawn {
+    uint8_t id[MKT_ID_BYTES];
+    uint64_t last_version;
+    char why[128];
+};
+
+/* ---- groups ---- */
+
+/* JOINING (ranks come) -> WAITING (a reader waits for a version) -> READING | WRITING -> all
+ * members DONE */
+enum group_state {
+    GROUP_JOINING,
+    GROUP_WAITING,
+    GROUP_READING,
+    GROUP_WRITING
+};
+
+struct group_array {
+    uint64_t identity;
+    struct mkt_array info; /* of the last ADD */
+    struct held_piece **piece;
+    uint32_t count, capacity;
+    /* Who wrote last, its last stamp, and the last of everybody else. */
+    uint32_t last_rank;
+    uint64_t last_stamp, other_stamp;
+    UT_hash_handle hh;
+};
+
+struct group {
+    uint64_t file;
+    enum group_state state;
+    uint32_t size, present, left, committed; /* ranks: come, not DONE, COMMITTING */
+    struct member *member;
+    uint8_t token[MKT_ID_BYTES];
+    bool in_tokens, timed, doomed;
+
+    /* What rank 0 asked. */
+    uint32_t intent, mode, wait_ms, writer_timeout_ms, keep;
+    uint64_t version, after_ms;
+    bool has_stub, has_name;
+    struct owned_name name;
+    char *set;
+
+    uint64_t started_ms, deadline_ms, last_ms;
+    char waits_on[96]; /* the writer, for texts; empty: nobody */
+
+    struct object *object; /* READING, WRITING: referenced */
+    struct version
+        *version_open; /* READING: what is read; WRITING: what it started from, or NULL; pinned */
+    uint64_t version_number; /* WRITING: the newest that it knows */
+    bool poisoned;
+    char cause[512];
+    struct group_array *arrays;
+    uint32_t pieces;
+    struct ranges spoilt; /* added after the poisoning */
+    struct mkt_array *listed;
+    uint32_t listed_count, listed_capacity;
+    struct held_image *image;
+
+    UT_hash_handle hh, hh_token;
+    struct group *prev, *next; /* of those with a deadline */
+    struct group *doomed_next;
+};
+
+struct grant_wait {
+    struct session *session;
+    uint64_t request, bytes, align, started_ms, deadline_ms;
+    struct grant_wait *prev, *next;
+};
+
+struct failed_join {
+    uint8_t token[MKT_ID_BYTES];
+    enum mkt_status status;
+    char text[256];
+};
+
+struct mkt_market {
+    struct mkt_market_limits limits;
+    struct mkt_market_ops ops;
+    void *context;
+
+    struct mkt_space **arena;
+    uint32_t arenas, max_arenas;
+    uint64_t used_bytes;
+    uint64_t live_bytes, published_bytes; /* of versions: data and images; the same with indexes, in
+                                             whole granules */
+    struct range deferred[MKT_DEFERRED_RANGES]; /* free, but their arena had no memory to know it */
+    uint32_t deferred_count;
+    uint64_t lost_bytes; /* more of these than fit */
+
+    uint64_t last_file, last_stamp, last_object;
+    struct session *sessions;
+    struct object *objects, *objects_by_file, *objects_by_place; /* by_place: without a stub */
+    struct set *sets;
+    struct group *groups, *groups_by_token;
+    struct group *timed;
+    uint32_t waiting_opens; /* groups JOINING or WAITING */
+    struct group *doomed;
+    struct grant_wait *grant_waits;
+    uint32_t waiting_grants;
+    struct version *versions;
+    uint32_t versions_count;
+    uint64_t next_deadline_ms; /* not later than the true one */
+
+    struct withdrawn withdrawn[MKT_WITHDRAWN_REMEMBERED];
+    uint32_t withdrawn_next;
+    struct failed_join failed_join[MKT_FAILED_JOINS_REMEMBERED];
+    uint32_t failed_join_next;
+    uint64_t publishes, withdrawals, requests;
+};
+
+/* uthash leaves hh.tbl NULL where memory was short. */
+#define MKT_TABLE_ADDED(element, handle) ((element)->handle.tbl != NULL)
+
+/* ---- market.c ---- */
+void mkt_reply(struct mkt_market *market, struct session *session, const struct mkt_msg *msg,
+               const struct mkt_extent *populate);
+void mkt_reply_error(struct mkt_market *market, struct session *session, uint64_t request,
+                     enum mkt_status status, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+void mkt_refuse(struct mkt_market *market, struct session *session, const char *why);
+void mkt_note_deadline(struct mkt_market *market, uint64_t deadline_ms);
+const char *mkt_path_text(const char *path);
+/* "12.5 GiB" */
+const char *mkt_size_text(uint64_t bytes, char buffer[32]);
+
+/* ---- session.c ---- */
+struct session *mkt_session_find(const struct mkt_market *market, uint64_t id);
+/* A session's own request to give bytes up. False: refused. */
+bool mkt_session_give(struct mkt_market *market, struct session *session,
+                      const struct mkt_extent *extent);
+
+/* ---- grant.c: arenas and waits for their bytes ---- */
+/* `over_limit`: an index may use a little more than the limit. MKT_NO_SPACE, MKT_NO_MEMORY. */
+enum mkt_status mkt_bytes_alloc(struct mkt_market *market, uint64_t bytes, uint64_t align,
+                                bool over_limit, struct mkt_extent *extent_out);
+void mkt_bytes_free(struct mkt_market *market, const struct mkt_extent *extent);
+/* Nobody's any more, but not safe to use again, and no memory to say so: gone for the market's
+ * life. */
+void mkt_bytes_lose(struct mkt_market *market, const struct mkt_extent *extent);
+void mkt_bytes_free_ranges(struct mkt_market *market, struct ranges *ranges);
+void mkt_bytes_retry_deferred(struct mkt_market *market);
+/* Grants at once, without a wait, or nothing: length 0. */
+void mkt_grant_scratch(struct mkt_market *market, struct session *session,
+                       struct mkt_extent *extent_out);
+void mkt_grant_request(struct mkt_market *market, struct session *session,
+                       const struct mkt_msg *msg, uint64_t now_ms);
+bool mkt_grant_cancel(struct mkt_market *market, struct session *session, uint64_t request);
+void mkt_grant_forget(struct mkt_market *market, struct session *session);
+void mkt_grant_serve(struct mkt_market *market);
+void mkt_grant_tick(struct mkt_market *market, uint64_t now_ms);
+
+/* ---- object.c ---- */
+enum mkt_status mkt_owned_name_init(struct owned_name *name, const struct mkt_name *from);
+void mkt_owned_name_fini(struct owned_name *name);
+bool mkt_id_is_zero(const uint8_t id[MKT_ID_BYTES]);
+struct object *mkt_object_by_id(const struct mkt_market *market, const uint8_t id[MKT_ID_BYTES]);
+struct object *mkt_object_by_name(const struct mkt_market *market, const struct owned_name *name,
+                                  bool *file_differs_out);
+enum mkt_status mkt_object_create(struct mkt_market *market, const struct owned_name *name,
+                                  bool has_stub, struct object **object_out);
+/* A writer starts on an object that is there: the name it was found by is the one it has now. */
+enum mkt_status mkt_object_rename(struct mkt_market *market, struct object *object,
+                                  const struct owned_name *name, bool has_stub);
+void mkt_object_get(struct object *object);
+void mkt_object_put(struct mkt_market *market, struct object *object);
+enum mkt_status mkt_object_set_retention(struct mkt_market *market, struct object *object,
+                                         const char *pattern, uint32_t keep);
+void mkt_set_put(struct mkt_market *market, struct set *set);
+/* Takes it out of the tables if it has neither version nor writer. */
+void mkt_object_settle(struct mkt_market *market, struct object *object, const char *why);
+/* All versions retire, and it goes, whoever writes it. Returns how many versions. */
+uint32_t mkt_object_withdraw(struct mkt_market *market, struct object *object, bool stub_is_gone,
+                             const char *why);
+void mkt_object_retire_all(struct mkt_market *market, struct object *object);
+const struct withdrawn *mkt_withdrawn_find(const struct mkt_market *market,
+                                           const uint8_t id[MKT_ID_BYTES]);
+
+/* ---- version.c ---- */
+struct held_piece *mkt_piece_hold(const struct mkt_piece *piece, uint32_t element_bytes,
+                                  uint32_t rank);
+void mkt_piece_drop(struct mkt_market *market, struct held_piece *piece);
+void mkt_piece_stamp(struct held_piece *piece, uint64_t stamp);
+enum mkt_status mkt_piece_parse(const struct held_piece *held, struct mkt_piece *piece_out);
+void mkt_image_drop(struct mkt_market *market, struct held_image *image);
+/* Builds the next version of the group's object from what its ranks committed; nothing is visible
+ * yet. */
+enum mkt_status mkt_version_build(struct mkt_market *market, struct group *group,
+                                  struct version **version_out, struct mkt_error *error);
+/* Makes it the newest, and applies retention. */
+void mkt_version_publish(struct mkt_market *market, struct version *version, uint64_t now_ms);
+void mkt_version_retire(struct mkt_market *market, struct version *version);
+void mkt_version_pin(struct version *version, bool reader);
+void mkt_version_unpin(struct mkt_market *market, struct version *version, bool reader);
+struct version *mkt_version_newest(const struct object *object);
+
+/* ---- open.c ---- */
+void mkt_open_request(struct mkt_market *market, struct session *session, const struct mkt_msg *msg,
+                      uint64_t now_ms);
+/* Something about the object changed: whoever waits for it looks again. */
+void mkt_open_wake(struct mkt_market *market, struct object *object, uint64_t now_ms);
+void mkt_open_fail(struct mkt_market *market, struct group *group, enum mkt_status status,
+                   const char *format, ...) __attribute__((format(printf, 4, 5)));
+void mkt_open_tick(struct mkt_market *market, struct group *group, uint64_t now_ms);
+
+/* ---- group.c ---- */
+struct group *mkt_group_create(struct mkt_market *market, uint32_t size);
+void mkt_group_set_deadline(struct mkt_market *market, struct group *group, uint64_t deadline_ms);
+void mkt_group_clear_deadline(struct mkt_market *market, struct group *group);
+void mkt_member_join(struct member *member, struct session *session, uint64_t request);
+void mkt_member_done(struct mkt_market *market, struct member *member);
+struct member *mkt_member_find(struct mkt_market *market, struct session *session, uint64_t file);
+/* "rank 3 (simulation, pid 77)" */
+const char *mkt_member_text(const struct member *member, char buffer[128]);
+void mkt_group_poison(struct mkt_market *market, struct group *group, uint64_t now_ms,
+                      const char *format, ...) __attribute__((format(printf, 4, 5)));
+void mkt_group_add(struct mkt_market *market, struct session *session, const struct mkt_msg *msg,
+                   uint64_t now_ms);
+void mkt_group_touch(struct mkt_market *market, struct session *session, const struct mkt_msg *msg,
+                     uint64_t now_ms);
+void mkt_group_lookup(struct mkt_market *market, struct session *session, const struct mkt_msg *msg,
+                      uint64_t now_ms);
+void mkt_group_close(struct mkt_market *market, struct session *session, const struct mkt_msg *msg,
+                     uint64_t now_ms);
+void mkt_group_array_free(struct mkt_market *market, struct group *group,
+                          struct group_array *array);
+/* Frees the groups that all their members have left. */
+void mkt_group_reap(struct mkt_market *market);
+
+/* ---- commit.c ---- */
+void mkt_commit_request(struct mkt_market *market, struct session *session,
+                        const struct mkt_msg *msg, uint64_t now_ms);
+void mkt_commit_tick(struct mkt_market *market, struct group *group, uint64_t now_ms);
+
+#endif

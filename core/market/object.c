@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Objects: what a name stands for, and how long its versions stay.
+ * A name resolves to the object that its stub names; else to the one that knows the real file that
+ * stands there; else, where nothing stands, to the object without a stub that was made at that
+ * place.
+ */
+#include "core/market/internal.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- names ---- */
+
+enum mkt_status mkt_owned_name_init(struct owned_name *name, const struct mkt_name *from)
+{
+    memset(name, 0, sizeof(*name));
+    memcpy(name->object, from->object, MKT_ID_BYTES);
+    name->file_dev = from->file_dev;
+    name->file_ino = from->file_ino;
+    name->file_size = from->file_size;
+    name->file_mtime_ns = from->file_mtime_ns;
+    name->place_bytes = 16 + from->leaf.length;
+    name->place = malloc(name->place_bytes);
+    name->path = malloc((size_t)from->path.length + 1);
+    if (!name->place || !name->path) {
+        mkt_owned_name_fini(name);
+        return MKT_NO_MEMORY;
+    }
+    memcpy(name->place, &from->parent_dev, 8);
+    memcpy(name->place + 8, &from->parent_ino, 8);
+    if (from->leaf.length > 0)
+        memcpy(name->place + 16, from->leaf.data, from->leaf.length);
+    if (from->path.length > 0)
+        memcpy(name->path, from->path.data, from->path.length);
+    name->path[from->path.length] = '\0';
+    return MKT_OK;
+}
+
+void mkt_owned_name_fini(struct owned_name *name)
+{
+    free(name->place);
+    free(name->path);
+    name->place = NULL;
+    name->path = NULL;
+}
+
+bool mkt_id_is_zero(const uint8_t id[MKT_ID_BYTES])
+{
+    static const uint8_t zero[MKT_ID_BYTES];
+
+    return memcmp(id, zero, MKT_ID_BYTES) == 0;
+}
+
+struct object *mkt_object_by_id(const struct mkt_market *market, const uint8_t id[MKT_ID_BYTES])
+{
+    struct object *object;
+
+    HASH_FIND(hh, market->objects, id, MKT_ID_BYTES, object);
+    return object;
+}
+
+#define FILE_KEY_BYTES 16
+_Static_assert(offsetof(struct owned_name, file_ino) == offsetof(struct owned_name, file_dev) + 8,
+               "device and inode are one key");
+
+static struct object *by_file(const struct mkt_market *market, const struct owned_name *name)
+{
+    struct object *object;
+
+    HASH_FIND(hh_file, market->objects_by_file, &name->file_dev, FILE_KEY_BYTES, object);
+    return object;
+}
+
+struct object *mkt_object_by_name(const struct mkt_market *market, const struct owned_name *name,
+                                  bool *file_differs_out)
+{
+    struct object *object;
+
+    *file_differs_out = false;
+    if (!mkt_id_is_zero(name->object))
+        return mkt_object_by_id(market, name->object);
+    if (name->file_ino != 0) {
+        object = by_file(market, name);
+        if (object)
+            *file_differs_out = object->name.file_size != name->file_size ||
+                                object->name.file_mtime_ns != name->file_mtime_ns;
+        return object;
+    }
+    HASH_FIND(hh_place, market->objects_by_place, name->place, name->place_bytes, object);
+    return object;
+}
+
+/* ---- tables ---- */
+
+static void table_remove(struct mkt_market *market, struct object *object)
+{
+    if (MKT_TABLE_ADDED(object, hh_place)) {
+        HASH_DELETE(hh_place, market->objects_by_place, object);
+        object->hh_place.tbl = NULL;
+    }
+    if (MKT_TABLE_ADDED(object, hh_file)) {
+        HASH_DELETE(hh_file, market->objects_by_file, object);
+        object->hh_file.tbl = NULL;
+    }
+}
+
+/* Enters the names. An older object under the same file or place gives way in that table. */
+static enum mkt_status table_enter(struct mkt_market *market, struct object *object)
+{
+    struct object *other;
+
+    if (!object->has_stub) {
+        HASH_FIND(hh_place, market->objects_by_place, object->name.place, object->name.place_bytes,
+                  other);
+        if (other) {
+            HASH_DELETE(hh_place, market->objects_by_place, other);
+            other->hh_place.tbl = NULL;
+        }
+        HASH_ADD_KEYPTR(hh_place, market->objects_by_place, object->name.place,
+                        object->name.place_bytes, object);
+        if (!MKT_TABLE_ADDED(object, hh_place))
+            return MKT_NO_MEMORY;
+    }
+    if (object->name.file_ino != 0) {
+        other = by_file(market, &object->name);
+        if (other) {
+            HASH_DELETE(hh_file, market->objects_by_file, other);
+            other->hh_file.tbl = NULL;
+        }
+        HASH_ADD_KEYPTR(hh_file, market->objects_by_file, &object->name.file_dev, FILE_KEY_BYTES,
+                        object);
+        if (!MKT_TABLE_ADDED(object, hh_file))
+            return MKT_NO_MEMORY;
+    }
+    return MKT_OK;
+}
+
+static enum mkt_status name_copy(struct owned_name *to, const struct owned_name *from)
+{
+    const struct mkt_name name = {.leaf = {from->place + 16, from->place_bytes - 16},
+                                  .path = {from->path, (uint32_t)strlen(from->path)},
+                                  .file_dev = from->file_dev,
+                                  .file_ino = from->file_ino,
+                                  .file_size = from->file_size,
+                                  .file_mtime_ns = from->file_mtime_ns};
+    enum mkt_status status = mkt_owned_name_init(to, &name);
+
+    if (status == MKT_OK) {
+        memcpy(to->object, from->object, MKT_ID_BYTES);
+        memcpy(to->place, from->place, 16);
+    }
+    return status;
+}
+
+/* An id for an object that no stub names: a count, in a form that no random id has. */
+static void make_id(struct mkt_market *market, uint8_t id[MKT_ID_BYTES])
+{
+    memset(id, 0, MKT_ID_BYTES);
+    memcpy(id, "no-stub", 7);
+    do {
+        market->last_object++;
+        memcpy(id + 8, &market->last_object, 8);
+    } while (mkt_object_by_id(market, id));
+}
+
+static struct withdrawn *withdrawn_find(const struct mkt_market *market,
+                                        const uint8_t id[MKT_ID_BYTES])
+{
+    for (uint32_t i = 0; i < MKT_WITHDRAWN_REMEMBERED; i++) {
+        if (market->withdrawn[i].why[0] && memcmp(market->withdrawn[i].id, id, MKT_ID_BYTES) == 0)
+            return (struct withdrawn *)&market->withdrawn[i];
+    }
+    return NULL;
+}
+
+const struct withdrawn *mkt_withdrawn_find(const struct mkt_market *market,
+                                           const uint8_t id[MKT_ID_BYTES])
+{
+    return withdrawn_find(market, id);
+}
+
+enum mkt_status mkt_object_create(struct mkt_market *market, const struct owned_name *name,
+                                  bool has_stub, struct object **object_out)
+{
+    struct object *object;
+    struct withdrawn *withdrawn;
+
+    if (HASH_COUNT(market->objects) >= market->limits.max_objects)
+        return MKT_NO_SPACE;
+    object = calloc(1, sizeof(*object));
+    if (!object)
+        return MKT_NO_MEMORY;
+    if (name_copy(&object->name, name) != MKT_OK)
+        goto err_free_object;
+    object->has_stub = has_stub;
+    if (mkt_id_is_zero(name->object))
+        make_id(market, object->id);
+    else
+        memcpy(object->id, name->object, MKT_ID_BYTES);
+    HASH_ADD(hh, market->objects, id, MKT_ID_BYTES, object);
+    if (!MKT_TABLE_ADDED(object, hh))
+        goto err_free_name;
+    if (table_enter(market, object) != MKT_OK)
+        goto err_leave_tables;
+    object->references = 1;
+    withdrawn = withdrawn_find(market, object->id);
+    if (withdrawn) {
+        object->last_version = withdrawn->last_version;
+        withdrawn->why[0] = '\0';
+    }
+    *object_out = object;
+    return MKT_OK;
+
+err_leave_tables:
+    table_remove(market, object);
+    HASH_DEL(market->objects, object);
+err_free_name:
+    mkt_owned_name_fini(&object->name);
+err_free_object:
+    free(object);
+    return MKT_NO_MEMORY;
+}
+
+enum mkt_status mkt_object_rename(struct mkt_market *market, struct object *object,
+                                  const struct owned_name *name, bool has_stub)
+{
+    struct owned_name copy, former = object->name;
+
+    if (name_copy(&copy, name) != MKT_OK)
+        return MKT_NO_MEMORY;
+    table_remove(market, object);
+    object->name = copy;
+    object->has_stub = object->has_stub || has_stub;
+    if (table_enter(market, object) == MKT_OK) {
+        mkt_owned_name_fini(&former);
+        return MKT_OK;
+    }
+    table_remove(market, object);
+    object->name = former;
+    mkt_owned_name_fini(&copy);
+    /* Without memory for its former name either it can be found by its id only. */
+    if (table_enter(market, object) != MKT_OK)
+        table_remove(market, object);
+    return MKT_NO_MEMORY;
+}
+
+void mkt_object_get(struct object *object)
+{
+    object->references++;
+}
+
+void mkt_set_put(struct mkt_market *market, struct set *set)
+{
+    if (!set || --set->references > 0)
+        return;
+    HASH_DEL(market->sets, set);
+    free(set->pattern);
+    free(set);
+}
+
+void mkt_object_put(struct mkt_market *market, struct object *object)
+{
+    if (!object || --object->references > 0)
+        return;
+    assert(object->gone && !object->versions && !object->writer);
+    mkt_set_put(market, object->set);
+    mkt_owned_name_fini(&object->name);
+    free(object);
+}
+
+/* ---- retention ---- */
+
+static struct set *set_get(struct mkt_market *market, const char *pattern)
+{
+    struct set *set;
+
+    HASH_FIND_STR(market->sets, pattern, set);
+    if (set) {
+        set->references++;
+        return set;
+    }
+    set = calloc(1, sizeof(*set));
+    if (!set)
+        return NULL;
+    set->pattern = strdup(pattern);
+    if (set->pattern)
+        HASH_ADD_KEYPTR(hh, market->sets, set->pattern, strlen(set->pattern), set);
+    if (!set->pattern || !MKT_TABLE_ADDED(set, hh)) {
+        free(set->pattern);
+        free(set);
+        return NULL;
+    }
+    set->references = 1;
+    return set;
+}
+
+enum mkt_status mkt_object_set_retention(struct mkt_market *market, struct object *object,
+                                         const char *pattern, uint32_t keep)
+{
+    struct set *set = NULL;
+
+    if (keep > 0 && pattern[0]) {
+        set = set_get(market, pattern);
+        if (!set)
+            return MKT_NO_MEMORY;
+        set->keep = keep;
+    }
+    mkt_set_put(market, object->set);
+    object->set = set;
+    object->keep = keep;
+    return MKT_OK;
+}
+
+static void remember(struct mkt_market *market, const struct object *object, const char *why)
+{
+    struct withdrawn *entry = withdrawn_find(market, object->id);
+
+    if (!entry)
+        entry = &market->withdrawn[market->withdrawn_next++ % MKT_WITHDRAWN_REMEMBERED];
+    memcpy(entry->id, object->id, MKT_ID_BYTES);
+    entry->last_version = object->last_version;
+    snprintf(entry->why, sizeof(entry->why), "%.127s", why);
+}
+
+static void leave(struct mkt_market *market, struct object *object, bool stub_is_gone,
+                  const char *why)
+{
+    remember(market, object, why);
+    table_remove(market, object);
+    HASH_DEL(market->objects, object);
+    object->gone = true;
+    if (object->has_stub && !stub_is_gone)
+        market->ops.drop_stub(market->context, object->id);
+    mkt_object_put(market, object);
+}
+
+void mkt_object_settle(struct mkt_market *market, struct object *object, const char *why)
+{
+    if (!object->gone && !object->writer && !object->versions)
+        leave(market, object, false, why);
+}
+
+void mkt_object_retire_all(struct mkt_market *market, struct object *object)
+{
+    mkt_object_get(object);
+    while (object->versions)
+        mkt_version_retire(market, object->versions);
+    mkt_object_put(market, object);
+}
+
+uint32_t mkt_object_withdraw(struct mkt_market *market, struct object *object, bool stub_is_gone,
+                             const char *why)
+{
+    uint32_t count = object->count;
+
+    if (object->gone)
+        return 0;
+    mkt_object_retire_all(market, object);
+    object->writer = NULL; /* what it writes goes nowhere, as with a file that was removed while it
+                              was written */
+    market->withdrawals++;
+    leave(market, object, stub_is_gone, why);
+    return count;
+}

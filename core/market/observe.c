@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What an observer may ask. Nothing here changes state.
+ */
+#include "core/market/internal.h"
+
+#include <string.h>
+
+void mkt_market_usage(const struct mkt_market *market, struct mkt_market_usage *usage_out)
+{
+    struct session *session, *next;
+
+    *usage_out = (struct mkt_market_usage){
+        .limit_bytes = market->limits.memory_bytes,
+        .used_bytes = market->used_bytes,
+        .published_bytes = market->published_bytes,
+        .live_bytes = market->live_bytes,
+        .arenas = market->arenas,
+        .sessions = HASH_COUNT(market->sessions),
+        .objects = HASH_COUNT(market->objects),
+        .versions = market->versions_count,
+        .groups = HASH_COUNT(market->groups),
+        .waiting_opens = market->waiting_opens,
+        .waiting_grants = market->waiting_grants,
+        .publishes = market->publishes,
+        .withdrawals = market->withdrawals,
+        .requests = market->requests,
+    };
+    HASH_ITER (hh, market->sessions, session, next) {
+        usage_out->granted_bytes += session->grants.bytes;
+    }
+}
+
+static void describe_writer(const struct group *writer, struct mkt_object_info *info)
+{
+    info->has_writer = true;
+    info->writer_ranks = writer->size;
+    for (uint32_t rank = 0; rank < writer->size; rank++) {
+        if (!writer->member[rank].session)
+            continue;
+        info->writer_program = writer->member[rank].session->program;
+        info->writer_pid = writer->member[rank].session->pid;
+        return;
+    }
+}
+
+static void describe_object(const struct object *object, struct mkt_object_info *info)
+{
+    const struct version *version, *newest = mkt_version_newest(object);
+
+    *info = (struct mkt_object_info){.path = object->name.path,
+                                     .newest_version = newest ? newest->number : 0,
+                                     .versions = object->count,
+                                     .has_stub = object->has_stub,
+                                     .file_dev = object->name.file_dev,
+                                     .file_ino = object->name.file_ino};
+    memcpy(info->object, object->id, MKT_ID_BYTES);
+    DL_FOREACH (object->versions, version) {
+        info->readers += version->readers;
+        info->bytes += version->data_bytes + (version->image ? version->image->extent.length : 0) +
+                       version->index.length;
+    }
+    if (object->writer)
+        describe_writer(object->writer, info);
+}
+
+void mkt_market_each_object(const struct mkt_market *market, mkt_object_fn fn, void *context)
+{
+    struct object *object, *next;
+
+    HASH_ITER (hh, market->objects, object, next) {
+        struct mkt_object_info info;
+
+        describe_object(object, &info);
+        fn(context, &info);
+    }
+}
+
+void mkt_market_each_version(const struct mkt_market *market, const uint8_t id[MKT_ID_BYTES],
+                             mkt_version_fn fn, void *context)
+{
+    struct object *object = mkt_object_by_id(market, id);
+    struct version *version;
+
+    if (!object)
+        return;
+    DL_FOREACH (object->versions, version) {
+        const struct mkt_version_info info = {
+            .version = version->number,
+            .published_ms = version->published_ms,
+            .data_bytes = version->data_bytes,
+            .image_bytes = version->image ? version->image->extent.length : 0,
+            .index_bytes = version->index.length,
+            .pieces = version->pieces,
+            .arrays = version->arrays,
+            .readers = version->readers,
+            .newest = version == mkt_version_newest(object)};
+
+        fn(context, &info);
+    }
+}
+
+bool mkt_market_resolve(const struct mkt_market *market, const struct mkt_name *name,
+                        uint8_t object_out[MKT_ID_BYTES])
+{
+    struct owned_name owned;
+    bool differs;
+
+    if (mkt_owned_name_init(&owned, name) != MKT_OK)
+        return false;
+    struct object *object = mkt_object_by_name(market, &owned, &differs);
+    mkt_owned_name_fini(&owned);
+    if (!object || differs)
+        return false;
+    memcpy(object_out, object->id, MKT_ID_BYTES);
+    return true;
+}
+
+struct each_free {
+    mkt_market_free_fn fn;
+    void *context;
+    uint32_t arena;
+};
+
+static void each_free(void *context, uint64_t offset, uint64_t length)
+{
+    const struct each_free *each = context;
+
+    each->fn(each->context,
+             &(struct mkt_extent){.arena = each->arena, .offset = offset, .length = length});
+}
+
+void mkt_market_each_free(const struct mkt_market *market, mkt_market_free_fn fn, void *context)
+{
+    for (uint32_t at = 0; at < market->arenas; at++) {
+        struct each_free each = {fn, context, at + 1};
+
+        mkt_space_each_free(market->arena[at], each_free, &each);
+    }
+}

@@ -1,0 +1,623 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * OPEN: the ranks of a group come together, rank 0's name is resolved once, and all get one answer.
+ * A reader that finds no version waits: for the writer if there is one, else for somebody to come.
+ */
+#include "core/market/internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- answers to all ranks ---- */
+
+/* Ends the wait: the group is no longer JOINING or WAITING. */
+static void stop_waiting(struct mkt_market *market, struct group *group)
+{
+    mkt_group_clear_deadline(market, group);
+    market->waiting_opens--;
+    if (group->in_tokens) {
+        HASH_DELETE(hh_token, market->groups_by_token, group);
+        group->in_tokens = false;
+    }
+}
+
+/* Ranks that come after the group has failed are told at once. */
+static void remember_failure(struct mkt_market *market, const struct group *group,
+                             enum mkt_status status, const char *text)
+{
+    struct failed_join *failed;
+
+    if (group->present == group->size || group->size == 1)
+        return;
+    failed = &market->failed_join[market->failed_join_next++ % MKT_FAILED_JOINS_REMEMBERED];
+    memcpy(failed->token, group->token, MKT_ID_BYTES);
+    failed->status = status;
+    snprintf(failed->text, sizeof(failed->text), "%.255s", text);
+}
+
+static void leave_all(struct mkt_market *market, struct group *group)
+{
+    for (uint32_t rank = 0; rank < group->size; rank++)
+        mkt_member_done(market, &group->member[rank]);
+}
+
+void mkt_open_fail(struct mkt_market *market, struct group *group, enum mkt_status status,
+                   const char *format, ...)
+{
+    char text[MKT_ERROR_TEXT_BYTES];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    remember_failure(market, group, status, text);
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        struct member *member = &group->member[rank];
+
+        if (member->state == MEMBER_WAITING)
+            mkt_reply_error(market, member->session, member->request, status, "%s", text);
+    }
+    stop_waiting(market, group);
+    leave_all(market, group);
+}
+
+/* The same answer to all; where writers get a scratch grant each has its own. */
+static void answer_all(struct mkt_market *market, struct group *group, const struct mkt_msg *answer,
+                       bool scratch)
+{
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        struct member *member = &group->member[rank];
+        struct mkt_msg msg = *answer;
+
+        msg.request = member->request;
+        if (scratch)
+            mkt_grant_scratch(market, member->session, &msg.opened.scratch);
+        member->state = MEMBER_ACTIVE;
+        mkt_reply(market, member->session, &msg, &msg.opened.scratch);
+    }
+}
+
+/* An answer after which the group has nothing open. */
+static void answer_and_leave(struct mkt_market *market, struct group *group, enum mkt_source source,
+                             const struct object *object)
+{
+    struct mkt_msg answer = {.type = MKT_MSG_OPENED};
+    struct version *newest = object ? mkt_version_newest(object) : NULL;
+
+    answer.opened.source = source;
+    answer.opened.version = newest ? newest->number : 0;
+    if (object)
+        memcpy(answer.opened.object, object->id, MKT_ID_BYTES);
+    stop_waiting(market, group);
+    answer_all(market, group, &answer, false);
+    leave_all(market, group);
+}
+
+static void answer_native(struct mkt_market *market, struct group *group)
+{
+    answer_and_leave(market, group, MKT_SOURCE_NATIVE, NULL);
+}
+
+/* The group has the object open now. */
+static void begin(struct mkt_market *market, struct group *group, enum group_state state,
+                  struct object *object, struct version *version)
+{
+    struct mkt_msg answer = {.type = MKT_MSG_OPENED};
+
+    stop_waiting(market, group);
+    group->state = state;
+    group->object = object;
+    mkt_object_get(object);
+    answer.opened.file = group->file;
+    answer.opened.source = MKT_SOURCE_EMPTY;
+    memcpy(answer.opened.object, object->id, MKT_ID_BYTES);
+    if (version) {
+        mkt_version_pin(version, state == GROUP_READING);
+        group->version_open = version;
+        group->version_number = version->number;
+        answer.opened.source = MKT_SOURCE_VERSION;
+        answer.opened.version = version->number;
+        answer.opened.index = version->index;
+        if (version->image)
+            answer.opened.image = version->image->extent;
+    }
+    answer_all(market, group, &answer, state == GROUP_WRITING);
+}
+
+/* ---- texts ---- */
+
+static const char *describe_writer(const struct group *writer, char *text, size_t capacity)
+{
+    for (uint32_t rank = 0; rank < writer->size; rank++) {
+        const struct session *session = writer->member[rank].session;
+
+        if (session) {
+            snprintf(text, capacity, "%s (pid %u%s)", session->program, session->pid,
+                     writer->size > 1 ? ", a parallel program" : "");
+            return text;
+        }
+    }
+    snprintf(text, capacity, "another program");
+    return text;
+}
+
+static void fail_busy(struct mkt_market *market, struct group *group, const struct object *object)
+{
+    char who[96];
+
+    mkt_open_fail(market, group, MKT_BUSY,
+                  "'%s' is open for writing in %s: wait until that has closed it, or end it",
+                  mkt_path_text(group->name.path),
+                  describe_writer(object->writer, who, sizeof(who)));
+}
+
+static void fail_out_of_memory(struct mkt_market *market, struct group *group)
+{
+    mkt_open_fail(market, group, MKT_NO_MEMORY,
+                  "'%s' was not opened: the market daemon is out of memory",
+                  mkt_path_text(group->name.path));
+}
+
+/* Nothing is there, and nobody waits for it. */
+static void fail_not_found(struct mkt_market *market, struct group *group,
+                           const struct object *object)
+{
+    const char *path = mkt_path_text(group->name.path);
+    bool by_stub = !mkt_id_is_zero(group->name.object);
+    const struct withdrawn *withdrawn =
+        by_stub ? mkt_withdrawn_find(market, group->name.object) : NULL;
+
+    if (withdrawn)
+        mkt_open_fail(market, group, MKT_NOT_FOUND, "'%s' is not in the market any more: %s", path,
+                      withdrawn->why);
+    else if (by_stub && !object)
+        mkt_open_fail(market, group, MKT_NOT_FOUND,
+                      "'%s' is a stub of an object that this market does not hold (it ended, or "
+                      "belongs to another job): remove the file",
+                      path);
+    else if (group->version != 0 && object)
+        mkt_open_fail(
+            market, group, MKT_NOT_FOUND, "version %llu of '%s' is not there; the newest is %llu",
+            (unsigned long long)group->version, path, (unsigned long long)object->last_version);
+    else if (group->waits_on[0])
+        mkt_open_fail(market, group, MKT_NOT_FOUND,
+                      "'%s' was never published: %s went without publishing it", path,
+                      group->waits_on);
+    else
+        mkt_open_fail(market, group, MKT_NOT_FOUND,
+                      "the market has no version of '%s', nor does anybody write it; `wait` lets a "
+                      "reader start first",
+                      path);
+}
+
+/* ---- READ ---- */
+
+/* At a path without a stub there may be an object whose stub its writer has just put there, after
+ * the reader looked. A stub that is older than that race has been seen, or moved elsewhere. */
+static struct object *find_raced_stub(const struct mkt_market *market,
+                                      const struct owned_name *name, uint64_t now_ms)
+{
+    struct object *object, *next;
+
+    HASH_ITER (hh, market->objects, object, next) {
+        const struct version *newest = mkt_version_newest(object);
+
+        if (object->has_stub && newest && newest->number == 1 &&
+            newest->published_ms + MKT_STUB_RACE_MS >= now_ms &&
+            object->name.place_bytes == name->place_bytes &&
+            memcmp(object->name.place, name->place, name->place_bytes) == 0)
+            return object;
+    }
+    return NULL;
+}
+
+static bool is_nameless(const struct owned_name *name)
+{
+    return mkt_id_is_zero(name->object) && name->file_ino == 0;
+}
+
+/* What is wanted of an object, or NULL. */
+static struct version *pick_version(const struct group *group, const struct object *object)
+{
+    struct version *version;
+
+    if (group->version == 0) {
+        version = mkt_version_newest(object);
+        return version && version->published_ms >= group->after_ms ? version : NULL;
+    }
+    DL_FOREACH (object->versions, version) {
+        if (version->number == group->version)
+            return version;
+    }
+    return NULL;
+}
+
+static bool is_own_writer(const struct group *reader, const struct group *writer)
+{
+    for (uint32_t w = 0; w < writer->size; w++) {
+        for (uint32_t r = 0; writer->member[w].session && r < reader->size; r++) {
+            if (reader->member[r].session == writer->member[w].session)
+                return true;
+        }
+    }
+    return false;
+}
+
+static uint64_t add_ms(uint64_t time_ms, uint32_t more_ms)
+{
+    return time_ms + more_ms < time_ms ? UINT64_MAX : time_ms + more_ms;
+}
+
+static void wait_until(struct mkt_market *market, struct group *group, uint64_t deadline_ms)
+{
+    group->state = GROUP_WAITING;
+    mkt_group_set_deadline(market, group, deadline_ms);
+}
+
+/* No version of the object will do now. */
+static void read_wait_or_fail(struct mkt_market *market, struct group *group,
+                              const struct object *object, uint64_t now_ms)
+{
+    uint32_t wait_ms = group->wait_ms;
+    bool lost = object && group->version != 0 && group->version <= object->last_version;
+    bool written = object && object->writer && !lost;
+
+    if (written && is_own_writer(group, object->writer)) {
+        mkt_open_fail(market, group, MKT_BUSY,
+                      "'%s' is being written by this same program: close it first",
+                      mkt_path_text(group->name.path));
+        return;
+    }
+    if (written) {
+        describe_writer(object->writer, group->waits_on, sizeof(group->waits_on));
+        if (group->writer_timeout_ms > wait_ms)
+            wait_ms = group->writer_timeout_ms;
+    } else if (group->name.file_ino != 0 && !(object && object->versions)) {
+        answer_native(market, group);
+        return;
+    }
+    if (lost || (wait_ms == 0 && !written) || add_ms(group->started_ms, wait_ms) < now_ms)
+        fail_not_found(market, group, object);
+    else
+        wait_until(market, group, add_ms(group->started_ms, wait_ms));
+}
+
+/* `woken_by`: what changed, NULL at first. */
+static void open_read(struct mkt_market *market, struct group *group, struct object *woken_by,
+                      uint64_t now_ms)
+{
+    bool differs;
+    struct object *object = mkt_object_by_name(market, &group->name, &differs);
+    struct version *version;
+
+    if (group->mode == MKT_MODE_FILE) {
+        answer_native(market, group);
+        return;
+    }
+    if (differs) {
+        /* Somebody else's file stands there now: it wins. */
+        mkt_object_retire_all(market, object);
+        mkt_object_settle(market, object, "another file was put in its place");
+        answer_native(market, group);
+        return;
+    }
+    if (!object && is_nameless(&group->name))
+        object = woken_by && !woken_by->gone ? woken_by
+                 : group->wait_ms > 0        ? find_raced_stub(market, &group->name, now_ms)
+                                             : NULL;
+    version = object ? pick_version(group, object) : NULL;
+    if (version)
+        begin(market, group, GROUP_READING, object, version);
+    else
+        read_wait_or_fail(market, group, object, now_ms);
+}
+
+static bool waits_for(const struct group *group, const struct object *object)
+{
+    if (!mkt_id_is_zero(group->name.object))
+        return memcmp(group->name.object, object->id, MKT_ID_BYTES) == 0;
+    if (group->name.file_ino != 0)
+        return group->name.file_ino == object->name.file_ino &&
+               group->name.file_dev == object->name.file_dev;
+    return group->name.place_bytes == object->name.place_bytes &&
+           memcmp(group->name.place, object->name.place, group->name.place_bytes) == 0;
+}
+
+void mkt_open_wake(struct mkt_market *market, struct object *object, uint64_t now_ms)
+{
+    struct group *group, *next;
+
+    mkt_object_get(object);
+    DL_FOREACH_SAFE (market->timed, group, next) {
+        if (group->state == GROUP_WAITING && waits_for(group, object))
+            open_read(market, group, object, now_ms);
+    }
+    mkt_object_put(market, object);
+}
+
+static void open_probe(struct mkt_market *market, struct group *group)
+{
+    bool differs;
+    struct object *object = mkt_object_by_name(market, &group->name, &differs);
+
+    if (object && !differs && (object->versions || object->writer))
+        answer_and_leave(market, group, MKT_SOURCE_VERSION, object);
+    else if (group->name.file_ino != 0)
+        answer_native(market, group);
+    else
+        fail_not_found(market, group, NULL);
+}
+
+/* ---- writers ---- */
+
+static void begin_writing(struct mkt_market *market, struct group *group, struct object *object,
+                          struct version *version, uint64_t now_ms)
+{
+    if (mkt_object_set_retention(market, object, group->set ? group->set : "", group->keep) !=
+        MKT_OK) {
+        fail_out_of_memory(market, group);
+        mkt_object_settle(market, object, "it was never written");
+        return;
+    }
+    object->writer = group;
+    begin(market, group, GROUP_WRITING, object, version);
+    mkt_open_wake(market, object, now_ms);
+}
+
+static void open_create(struct mkt_market *market, struct group *group, struct object *object,
+                        uint64_t now_ms)
+{
+    enum mkt_status status = MKT_OK;
+
+    if (group->intent == MKT_INTENT_CREATE_EXCL &&
+        (group->name.file_ino != 0 || (object && (object->versions || object->writer)))) {
+        mkt_open_fail(market, group, MKT_EXISTS, "'%s' exists already",
+                      mkt_path_text(group->name.path));
+        return;
+    }
+    if (object)
+        status = mkt_object_rename(market, object, &group->name, group->has_stub);
+    else
+        status = mkt_object_create(market, &group->name, group->has_stub, &object);
+    if (status == MKT_OK)
+        begin_writing(market, group, object, NULL, now_ms);
+    else if (status == MKT_NO_SPACE)
+        mkt_open_fail(market, group, status,
+                      "'%s' was not created: the market holds %u objects, the most that it may "
+                      "(`max_objects`)",
+                      mkt_path_text(group->name.path), market->limits.max_objects);
+    else
+        fail_out_of_memory(market, group);
+}
+
+static void open_read_write(struct mkt_market *market, struct group *group, struct object *object,
+                            uint64_t now_ms)
+{
+    struct version *newest = object ? mkt_version_newest(object) : NULL;
+
+    if (newest)
+        begin_writing(market, group, object, newest, now_ms);
+    else if (group->name.file_ino != 0)
+        answer_native(market, group);
+    else
+        fail_not_found(market, group, NULL);
+}
+
+static void open_write(struct mkt_market *market, struct group *group, uint64_t now_ms)
+{
+    bool differs;
+    struct object *object = mkt_object_by_name(market, &group->name, &differs);
+
+    if (object && differs) {
+        mkt_object_retire_all(market, object);
+        if (!object->writer) {
+            mkt_object_settle(market, object, "another file was put in its place");
+            object = NULL;
+        }
+    }
+    if (object && object->writer) {
+        if (group->intent == MKT_INTENT_CREATE_EXCL)
+            open_create(market, group, object, now_ms);
+        else
+            fail_busy(market, group, object);
+    } else if (group->mode == MKT_MODE_FILE) {
+        if (object)
+            mkt_object_withdraw(market, object, false, "withdrawn: it was opened as a file");
+        answer_native(market, group);
+    } else if (group->intent == MKT_INTENT_READ_WRITE) {
+        open_read_write(market, group, object, now_ms);
+    } else {
+        open_create(market, group, object, now_ms);
+    }
+}
+
+/* ---- the ranks come together ---- */
+
+static void resolve(struct mkt_market *market, struct group *group, uint64_t now_ms)
+{
+    switch (group->intent) {
+    case MKT_INTENT_READ:
+        open_read(market, group, NULL, now_ms);
+        break;
+    case MKT_INTENT_PROBE:
+        open_probe(market, group);
+        break;
+    default:
+        open_write(market, group, now_ms);
+        break;
+    }
+}
+
+static enum mkt_status take_request(struct group *group, const struct mkt_msg_open *open)
+{
+    group->intent = open->intent;
+    group->mode = open->mode;
+    group->wait_ms = open->wait_ms;
+    group->writer_timeout_ms = open->writer_timeout_ms;
+    group->keep = open->keep;
+    group->version = open->version;
+    group->after_ms = open->after_ms;
+    group->has_stub = open->has_stub;
+    if (open->set.length > 0) {
+        group->set = strndup(open->set.data, open->set.length);
+        if (!group->set)
+            return MKT_NO_MEMORY;
+    }
+    if (mkt_owned_name_init(&group->name, &open->name) != MKT_OK)
+        return MKT_NO_MEMORY;
+    group->has_name = true;
+    return MKT_OK;
+}
+
+static struct group *find_by_token(struct mkt_market *market, const uint8_t token[MKT_ID_BYTES])
+{
+    struct group *group;
+
+    HASH_FIND(hh_token, market->groups_by_token, token, MKT_ID_BYTES, group);
+    return group;
+}
+
+static struct group *start_group(struct mkt_market *market, const struct mkt_msg_open *open,
+                                 uint64_t now_ms)
+{
+    struct group *group = mkt_group_create(market, open->size);
+
+    if (!group)
+        return NULL;
+    memcpy(group->token, open->token, MKT_ID_BYTES);
+    if (open->size > 1) {
+        HASH_ADD(hh_token, market->groups_by_token, token, MKT_ID_BYTES, group);
+        group->in_tokens = MKT_TABLE_ADDED(group, hh_token);
+        if (!group->in_tokens) {
+            leave_all(market, group);
+            return NULL;
+        }
+    }
+    market->waiting_opens++;
+    group->started_ms = group->last_ms = now_ms;
+    mkt_group_set_deadline(market, group, add_ms(now_ms, market->limits.join_timeout_ms));
+    return group;
+}
+
+/* NULL, and answered, if there can be no group for this request. */
+static struct group *find_or_start_group(struct mkt_market *market, struct session *session,
+                                         const struct mkt_msg *msg, uint64_t now_ms)
+{
+    const struct mkt_msg_open *open = &msg->open;
+    struct group *group = open->size > 1 ? find_by_token(market, open->token) : NULL;
+
+    if (group)
+        return group;
+    for (uint32_t i = 0; open->size > 1 && i < MKT_FAILED_JOINS_REMEMBERED; i++) {
+        const struct failed_join *failed = &market->failed_join[i];
+
+        if (failed->text[0] && memcmp(failed->token, open->token, MKT_ID_BYTES) == 0) {
+            mkt_reply_error(market, session, msg->request, failed->status, "%s", failed->text);
+            return NULL;
+        }
+    }
+    if (HASH_COUNT(market->groups) >= market->limits.max_groups) {
+        mkt_reply_error(market, session, msg->request, MKT_NO_SPACE,
+                        "the market has %u files open, the most that it may (`max_groups`)",
+                        HASH_COUNT(market->groups));
+        return NULL;
+    }
+    if (market->waiting_opens >= market->limits.max_waiting) {
+        mkt_reply_error(market, session, msg->request, MKT_NO_SPACE,
+                        "%u opens wait already, the most that may (`max_waiting`)",
+                        market->waiting_opens);
+        return NULL;
+    }
+    group = start_group(market, open, now_ms);
+    if (!group)
+        mkt_reply_error(market, session, msg->request, MKT_NO_MEMORY,
+                        "the market daemon is out of memory");
+    return group;
+}
+
+/* Why this rank can't be of this group, or NULL. */
+static const char *misfit(const struct group *group, const struct session *session,
+                          const struct mkt_msg_open *open)
+{
+    if (group->size != open->size)
+        return "its ranks disagree about their number";
+    if (group->member[open->rank].state != MEMBER_ABSENT)
+        return "two processes say that they are the same rank";
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        if (group->member[rank].session == session)
+            return "one process says that it is two ranks";
+    }
+    return NULL;
+}
+
+void mkt_open_request(struct mkt_market *market, struct session *session, const struct mkt_msg *msg,
+                      uint64_t now_ms)
+{
+    const struct mkt_msg_open *open = &msg->open;
+
+    if (open->size == 0 || open->size > MKT_MAX_RANKS || open->rank >= open->size ||
+        (open->rank == 0 && (open->intent < MKT_INTENT_READ || open->intent > MKT_INTENT_PROBE))) {
+        mkt_reply_error(market, session, msg->request, MKT_INVALID,
+                        "an open of rank %u of %u with intent %u makes no sense", open->rank,
+                        open->size, open->intent);
+        return;
+    }
+    struct group *group = find_or_start_group(market, session, msg, now_ms);
+    if (!group)
+        return;
+    const char *why = misfit(group, session, open);
+    if (why) {
+        mkt_reply_error(market, session, msg->request, MKT_INVALID,
+                        "a file can't be opened together: %s", why);
+        mkt_open_fail(market, group, MKT_INVALID, "a file can't be opened together: %s", why);
+        return;
+    }
+    mkt_member_join(&group->member[open->rank], session, msg->request);
+    group->present++;
+    if (open->rank == 0 && take_request(group, open) != MKT_OK)
+        mkt_open_fail(market, group, MKT_NO_MEMORY,
+                      "a file was not opened: the market daemon is out of memory");
+    else if (group->present == group->size)
+        resolve(market, group, now_ms);
+}
+
+/* ---- time ---- */
+
+static void fail_join(struct mkt_market *market, struct group *group)
+{
+    char missing[96] = "";
+    size_t at = 0;
+
+    for (uint32_t rank = 0; rank < group->size && at < sizeof(missing) - 16; rank++) {
+        if (group->member[rank].state == MEMBER_ABSENT)
+            at +=
+                (size_t)snprintf(missing + at, sizeof(missing) - at, "%s%u", at ? ", " : "", rank);
+    }
+    mkt_open_fail(market, group, MKT_TIMED_OUT,
+                  "'%s' was opened by %u of %u ranks: rank %s%s did not come within %.1f s; all "
+                  "ranks of the communicator must open it",
+                  group->has_name ? mkt_path_text(group->name.path) : "a file", group->present,
+                  group->size, missing, at >= sizeof(missing) - 16 ? ", ..." : "",
+                  (double)market->limits.join_timeout_ms / 1000);
+}
+
+void mkt_open_tick(struct mkt_market *market, struct group *group, uint64_t now_ms)
+{
+    const char *path = group->has_name ? mkt_path_text(group->name.path) : "";
+    double waited = (double)(now_ms - group->started_ms) / 1000;
+
+    if (group->state == GROUP_JOINING)
+        fail_join(market, group);
+    else if (group->waits_on[0])
+        mkt_open_fail(market, group, MKT_TIMED_OUT,
+                      "no version of '%s' within %.1f s: waited for %s to close it; raise "
+                      "`writer_timeout` in h5market.yaml if that takes longer",
+                      path, waited, group->waits_on);
+    else
+        mkt_open_fail(market, group, MKT_TIMED_OUT,
+                      "no version of '%s' within %.1f s: nobody published it; start its writer, or "
+                      "raise `wait` if it starts later",
+                      path, waited);
+}

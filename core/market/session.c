@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/market/internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct session *mkt_session_find(const struct mkt_market *market, uint64_t id)
+{
+    struct session *session;
+
+    HASH_FIND(hh, market->sessions, &id, sizeof(id), session);
+    return session;
+}
+
+static void copy_program(char *out, size_t capacity, const char *program)
+{
+    size_t at = 0;
+
+    for (; program && program[at] && at < capacity - 1; at++)
+        out[at] = (unsigned char)program[at] < ' ' || program[at] == 0x7f ? '?' : program[at];
+    out[at] = '\0';
+    if (at == 0)
+        strcpy(out, "?");
+}
+
+enum mkt_status mkt_market_session_begin(struct mkt_market *market, uint64_t id,
+                                         const char *program, uint32_t pid)
+{
+    struct session *session;
+
+    if (mkt_session_find(market, id))
+        return MKT_EXISTS;
+    if (HASH_COUNT(market->sessions) >= MKT_MAX_SESSIONS)
+        return MKT_NO_SPACE;
+    session = calloc(1, sizeof(*session));
+    if (!session)
+        return MKT_NO_MEMORY;
+    session->id = id;
+    session->pid = pid;
+    copy_program(session->program, sizeof(session->program), program);
+    HASH_ADD(hh, market->sessions, id, sizeof(session->id), session);
+    if (!MKT_TABLE_ADDED(session, hh)) {
+        free(session);
+        return MKT_NO_MEMORY;
+    }
+    return MKT_OK;
+}
+
+/* The connection of a member is gone; what its process could touch stays. */
+static void member_gone(struct mkt_market *market, struct member *member, uint64_t now_ms)
+{
+    struct group *group = member->group;
+    char who[128];
+
+    mkt_member_text(member, who);
+    switch (group->state) {
+    case GROUP_JOINING:
+    case GROUP_WAITING:
+        mkt_open_fail(market, group, MKT_PEER_DOWN, "'%s' was not opened: %s ended while it waited",
+                      group->has_name ? mkt_path_text(group->name.path) : "a file", who);
+        break;
+    case GROUP_READING:
+        member->state = MEMBER_GONE;
+        break;
+    case GROUP_WRITING:
+        if (member->state == MEMBER_COMMITTING)
+            group->committed--;
+        member->state = MEMBER_GONE;
+        mkt_group_poison(market, group, now_ms, "%s ended before the file was closed by all ranks",
+                         who);
+        break;
+    }
+}
+
+/* One that goes may take others of the session along, or give them what they waited for. */
+static struct member *first_present(const struct session *session)
+{
+    struct member *member;
+
+    DL_FOREACH (session->members, member) {
+        if (member->state != MEMBER_GONE)
+            return member;
+    }
+    return NULL;
+}
+
+void mkt_market_session_end(struct mkt_market *market, uint64_t id, uint64_t now_ms)
+{
+    struct session *session = mkt_session_find(market, id);
+    struct member *member;
+
+    if (!session || session->ended)
+        return;
+    session->ended = true;
+    mkt_grant_forget(market, session);
+    while ((member = first_present(session)))
+        member_gone(market, member, now_ms);
+    mkt_group_reap(market);
+    mkt_grant_serve(market);
+}
+
+void mkt_market_session_reclaim(struct mkt_market *market, uint64_t id, uint64_t now_ms)
+{
+    struct session *session = mkt_session_find(market, id);
+
+    if (!session)
+        return;
+    mkt_market_session_end(market, id, now_ms);
+    while (session->members)
+        mkt_member_done(market, session->members);
+    mkt_bytes_free_ranges(market, &session->grants);
+    HASH_DEL(market->sessions, session);
+    free(session);
+    mkt_group_reap(market);
+    mkt_grant_serve(market);
+}
+
+bool mkt_session_give(struct mkt_market *market, struct session *session,
+                      const struct mkt_extent *extent)
+{
+    enum mkt_status status = mkt_ranges_take(&session->grants, extent);
+
+    if (status == MKT_PROTOCOL) {
+        mkt_refuse(market, session, "it gave back or published bytes that were not granted to it");
+        return false;
+    }
+    /* Without memory to split the range the bytes stay granted until the session ends. */
+    if (status == MKT_OK)
+        mkt_bytes_free(market, extent);
+    return true;
+}

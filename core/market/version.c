@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Versions: how one is built from what a group added, when it becomes visible, and when its bytes
+ * go.
+ */
+#include "core/market/internal.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- pieces and images ---- */
+
+struct held_piece *mkt_piece_hold(const struct mkt_piece *piece, uint32_t element_bytes,
+                                  uint32_t rank)
+{
+    uint32_t record_bytes = mkt_piece_record_bytes(piece);
+    struct held_piece *held = malloc(sizeof(*held) + record_bytes);
+
+    if (!held)
+        return NULL;
+    *held = (struct held_piece){.references = 1,
+                                .rank = rank,
+                                .element_bytes = element_bytes,
+                                .record_bytes = record_bytes,
+                                .data = piece->data,
+                                .table = piece->table};
+    mkt_piece_encode(piece, held->record);
+    return held;
+}
+
+void mkt_piece_stamp(struct held_piece *piece, uint64_t stamp)
+{
+    struct mkt_piece_record_wire *head = (struct mkt_piece_record_wire *)piece->record;
+
+    piece->stamp = stamp;
+    memcpy(&head->stamp, &stamp, sizeof(stamp));
+}
+
+enum mkt_status mkt_piece_parse(const struct held_piece *held, struct mkt_piece *piece_out)
+{
+    uint32_t used;
+
+    return mkt_piece_decode(held->record, held->record_bytes, held->element_bytes, piece_out,
+                            &used);
+}
+
+void mkt_piece_drop(struct mkt_market *market, struct held_piece *piece)
+{
+    if (--piece->references > 0)
+        return;
+    mkt_bytes_free(market, &piece->data);
+    mkt_bytes_free(market, &piece->table);
+    free(piece);
+}
+
+void mkt_image_drop(struct mkt_market *market, struct held_image *image)
+{
+    if (!image || --image->references > 0)
+        return;
+    mkt_bytes_free(market, &image->extent);
+    free(image);
+}
+
+/* ---- building ---- */
+
+/* Where the pieces of one array come from. */
+struct sources {
+    const struct version_array *base; /* NULL: none */
+    const struct group_array *added;
+};
+
+static const struct version_array *find_in_version(const struct version *version, uint64_t identity)
+{
+    for (uint32_t i = 0; version && i < version->arrays; i++) {
+        if (version->array[i].info.identity == identity)
+            return &version->array[i];
+    }
+    return NULL;
+}
+
+/* Arrays keep their order from version to version, mostly: looks first where the same position was.
+ */
+static struct sources sources_of(const struct group *group, uint64_t identity, uint32_t position)
+{
+    const struct version *base = group->version_open;
+    struct sources sources = {NULL, NULL};
+    struct group_array *added;
+
+    if (base && position < base->arrays && base->array[position].info.identity == identity)
+        sources.base = &base->array[position];
+    else
+        sources.base = find_in_version(base, identity);
+    HASH_FIND(hh, group->arrays, &identity, sizeof(identity), added);
+    sources.added = added;
+    return sources;
+}
+
+/* Pieces that a rank added after its COMMIT belong to the next version. */
+static bool is_committed(const struct group *group, const struct held_piece *piece)
+{
+    return piece->stamp < group->member[piece->rank].commit_stamp;
+}
+
+static uint64_t count_pieces(const struct group *group, const struct sources *sources)
+{
+    uint64_t count = sources->base ? sources->base->count : 0;
+
+    for (uint32_t i = 0; sources->added && i < sources->added->count; i++)
+        count += is_committed(group, sources->added->piece[i]);
+    return count;
+}
+
+static bool fits(const struct mkt_array *info, const struct sources *sources)
+{
+    if (sources->base && (sources->base->info.element_bytes != info->element_bytes ||
+                          sources->base->info.rank != info->rank))
+        return false;
+    return !sources->added || (sources->added->info.element_bytes == info->element_bytes &&
+                               sources->added->info.rank == info->rank);
+}
+
+static void version_free(struct version *version)
+{
+    if (!version)
+        return;
+    free(version->array);
+    free(version->piece);
+    free(version);
+}
+
+/* The list of the new version's arrays: rank 0's, or the base's if rank 0 changed nothing. */
+struct wanted {
+    uint32_t count;
+    const struct mkt_array *listed;
+    const struct version *base;
+};
+
+static const struct mkt_array *wanted_info(const struct wanted *wanted, uint32_t at)
+{
+    return wanted->base ? &wanted->base->array[at].info : &wanted->listed[at];
+}
+
+static struct wanted wanted_of(const struct group *group)
+{
+    if (group->version_open && group->member[0].unchanged && group->listed_count == 0)
+        return (struct wanted){group->version_open->arrays, NULL, group->version_open};
+    return (struct wanted){group->listed_count, group->listed, NULL};
+}
+
+static enum mkt_status out_of_memory(struct mkt_error *error)
+{
+    return mkt_error_set(error, MKT_NO_MEMORY, "the market daemon is out of memory");
+}
+
+static enum mkt_status allocate(const struct mkt_market *market, const struct group *group,
+                                const struct wanted *wanted, struct version **version_out,
+                                struct mkt_error *error)
+{
+    uint64_t pieces = 0;
+
+    for (uint32_t i = 0; i < wanted->count; i++) {
+        const struct mkt_array *info = wanted_info(wanted, i);
+        struct sources sources = sources_of(group, info->identity, i);
+
+        if (!fits(info, &sources))
+            return mkt_error_set(error, MKT_CORRUPT,
+                                 "array %llu was written with elements or dimensions other than "
+                                 "those it has at the close",
+                                 (unsigned long long)info->identity);
+        pieces += count_pieces(group, &sources);
+    }
+    if (pieces > market->limits.max_pieces)
+        return mkt_error_set(
+            error, MKT_NO_SPACE,
+            "its version would have %llu pieces, more than the %u that one may have (`max_pieces`)",
+            (unsigned long long)pieces, market->limits.max_pieces);
+    struct version *version = calloc(1, sizeof(*version));
+    if (version) {
+        version->array = calloc(wanted->count + 1, sizeof(*version->array));
+        version->piece = calloc(pieces + 1, sizeof(struct held_piece *));
+    }
+    if (!version || !version->array || !version->piece) {
+        version_free(version);
+        return out_of_memory(error);
+    }
+    *version_out = version;
+    return MKT_OK;
+}
+
+static void collect(const struct group *group, const struct wanted *wanted, struct version *version)
+{
+    version->arrays = wanted->count;
+    for (uint32_t i = 0; i < wanted->count; i++) {
+        struct version_array *array = &version->array[i];
+        struct sources sources = sources_of(group, wanted_info(wanted, i)->identity, i);
+
+        array->info = *wanted_info(wanted, i);
+        array->piece = version->piece + version->pieces;
+        for (uint32_t p = 0; sources.base && p < sources.base->count; p++)
+            array->piece[array->count++] = sources.base->piece[p];
+        for (uint32_t p = 0; sources.added && p < sources.added->count; p++) {
+            if (is_committed(group, sources.added->piece[p]))
+                array->piece[array->count++] = sources.added->piece[p];
+        }
+        version->pieces += array->count;
+        for (uint32_t p = 0; p < array->count; p++)
+            version->data_bytes += array->piece[p]->data.length + array->piece[p]->table.length;
+    }
+}
+
+static enum mkt_status index_fill(struct mkt_index_builder *builder, const struct version *version)
+{
+    struct mkt_piece piece;
+    enum mkt_status status = MKT_OK;
+
+    for (uint32_t i = 0; status == MKT_OK && i < version->arrays; i++) {
+        const struct version_array *array = &version->array[i];
+
+        status = mkt_index_builder_add_array(builder, &array->info);
+        for (uint32_t p = 0; status == MKT_OK && p < array->count; p++) {
+            status = mkt_piece_parse(array->piece[p], &piece);
+            if (status == MKT_OK)
+                status = mkt_index_builder_add_piece(builder, &piece);
+        }
+    }
+    return status;
+}
+
+static enum mkt_status write_index(struct mkt_market *market, struct version *version,
+                                   struct mkt_error *error)
+{
+    struct mkt_index_builder *builder = mkt_index_builder_create();
+    enum mkt_status status = MKT_NO_MEMORY;
+    void *bytes = NULL;
+    uint64_t length = 0;
+
+    if (builder) {
+        status = index_fill(builder, version);
+        if (status == MKT_OK)
+            status = mkt_index_builder_finish(builder, &bytes, &length);
+        mkt_index_builder_destroy(builder);
+    }
+    if (status == MKT_NO_MEMORY)
+        return out_of_memory(error);
+    if (status != MKT_OK)
+        return mkt_error_set(error, status, "its index could not be built: %s",
+                             mkt_status_text(status));
+    status = mkt_bytes_alloc(market, length, MKT_EXTENT_GRANULE, true, &version->index);
+    if (status == MKT_OK) {
+        version->index.length = length;
+        market->ops.write(market->context, &version->index, bytes);
+    } else {
+        char size[2][32];
+
+        mkt_error_set(error, status,
+                      "there is no room for its index of %s; limit %s (`memory` in h5market.yaml)",
+                      mkt_size_text(length, size[0]),
+                      mkt_size_text(market->limits.memory_bytes, size[1]));
+    }
+    free(bytes);
+    return status;
+}
+
+/* A piece counts once, in however many versions it is. */
+static void account(struct mkt_market *market, const struct mkt_extent *extent, bool in)
+{
+    uint64_t rounded = mkt_round_granule(extent->length);
+
+    market->live_bytes += in ? extent->length : -extent->length;
+    market->published_bytes += in ? rounded : -rounded;
+}
+
+static void account_index(struct mkt_market *market, const struct version *version, bool in)
+{
+    uint64_t rounded = mkt_round_granule(version->index.length);
+
+    market->published_bytes += in ? rounded : -rounded;
+}
+
+static void piece_enter(struct mkt_market *market, struct held_piece *piece)
+{
+    piece->references++;
+    piece->published = true;
+    if (piece->versions++ > 0)
+        return;
+    account(market, &piece->data, true);
+    account(market, &piece->table, true);
+}
+
+static void piece_leave(struct mkt_market *market, struct held_piece *piece)
+{
+    if (--piece->versions == 0) {
+        account(market, &piece->data, false);
+        account(market, &piece->table, false);
+    }
+    mkt_piece_drop(market, piece);
+}
+
+/* From here on nothing fails: the version takes its references. */
+static void take_references(struct mkt_market *market, struct group *group, struct version *version)
+{
+    for (uint64_t p = 0; p < version->pieces; p++)
+        piece_enter(market, version->piece[p]);
+    account_index(market, version, true);
+    if (group->image) {
+        version->image = group->image;
+        group->image = NULL;
+        account(market, &version->image->extent, true);
+    } else if (group->version_open && group->member[0].unchanged && group->version_open->image) {
+        version->image = group->version_open->image;
+        version->image->references++;
+    }
+    version->object = group->object;
+    mkt_object_get(version->object);
+    DL_APPEND2(market->versions, version, all_prev, all_next);
+    market->versions_count++;
+}
+
+enum mkt_status mkt_version_build(struct mkt_market *market, struct group *group,
+                                  struct version **version_out, struct mkt_error *error)
+{
+    struct wanted wanted = wanted_of(group);
+    struct version *version = NULL;
+    enum mkt_status status = allocate(market, group, &wanted, &version, error);
+
+    if (status != MKT_OK)
+        return status;
+    collect(group, &wanted, version);
+    status = write_index(market, version, error);
+    if (status != MKT_OK) {
+        version_free(version);
+        return status;
+    }
+    take_references(market, group, version);
+    *version_out = version;
+    return MKT_OK;
+}
+
+/* ---- life ---- */
+
+struct version *mkt_version_newest(const struct object *object)
+{
+    return object->versions ? object->versions->prev : NULL;
+}
+
+static void apply_set_retention(struct mkt_market *market, struct set *set)
+{
+    while (set->count > set->keep) {
+        struct version *oldest = set->versions;
+        struct object *object = oldest->object;
+        char why[128];
+
+        snprintf(why, sizeof(why), "beyond `keep: %u` of '%.80s'", set->keep, set->pattern);
+        mkt_object_get(object);
+        mkt_version_retire(market, oldest);
+        mkt_object_settle(market, object, why);
+        mkt_object_put(market, object);
+    }
+}
+
+static void apply_retention(struct mkt_market *market, struct version *version)
+{
+    struct object *object = version->object;
+
+    if (version->set) {
+        version->set->references++;
+        apply_set_retention(market, version->set);
+        mkt_set_put(market, version->set);
+        return;
+    }
+    while (object->count > (object->keep ? object->keep : 1))
+        mkt_version_retire(market, object->versions);
+}
+
+void mkt_version_publish(struct mkt_market *market, struct version *version, uint64_t now_ms)
+{
+    struct object *object = version->object;
+
+    version->number = ++object->last_version;
+    version->published_ms = now_ms;
+    DL_APPEND(object->versions, version);
+    object->count++;
+    if (object->set) {
+        version->set = object->set;
+        version->set->references++;
+        DL_APPEND2(version->set->versions, version, set_prev, set_next);
+        version->set->count++;
+    }
+    market->publishes++;
+    apply_retention(market, version);
+}
+
+static void destroy(struct mkt_market *market, struct version *version)
+{
+    DL_DELETE2(market->versions, version, all_prev, all_next);
+    market->versions_count--;
+    for (uint64_t p = 0; p < version->pieces; p++)
+        piece_leave(market, version->piece[p]);
+    account_index(market, version, false);
+    if (version->image && version->image->references == 1)
+        account(market, &version->image->extent, false);
+    mkt_image_drop(market, version->image);
+    mkt_bytes_free(market, &version->index);
+    mkt_object_put(market, version->object);
+    version_free(version);
+}
+
+void mkt_version_retire(struct mkt_market *market, struct version *version)
+{
+    assert(!version->retired);
+    version->retired = true;
+    DL_DELETE(version->object->versions, version);
+    version->object->count--;
+    if (version->set) {
+        DL_DELETE2(version->set->versions, version, set_prev, set_next);
+        version->set->count--;
+        mkt_set_put(market, version->set);
+        version->set = NULL;
+    }
+    if (version->pins == 0)
+        destroy(market, version);
+}
+
+void mkt_version_pin(struct version *version, bool reader)
+{
+    version->pins++;
+    version->readers += reader;
+}
+
+void mkt_version_unpin(struct mkt_market *market, struct version *version, bool reader)
+{
+    version->pins--;
+    version->readers -= reader;
+    if (version->pins == 0 && version->retired)
+        destroy(market, version);
+}
