@@ -1,17 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The market: objects, versions, arrays, pieces, who writes and who reads them, and who owns which bytes.
- * A pure state machine: no socket, clock, file, thread, randomness or HDF5. A message goes in,
- * state changes and answers come out through the operations table. The daemon is its shell; so is the simulator.
- * What a journal has to hold is the sequence of calls made here.
+ * The market: objects, versions, arrays, pieces, who writes and who reads them, and who owns which
+ * bytes. A pure state machine: no socket, clock, file, thread, randomness or HDF5. A message goes
+ * in, state changes and answers come out through the operations table. The daemon is its shell; so
+ * is the simulator. What a journal has to hold is the sequence of calls made here.
  *
  * Life of a version:
- *   OPEN(create) by all ranks -> group "writing" -> ADD* -> COMMIT by all ranks -> published -> (replaced | withdrawn)
+ *   OPEN(create) by all ranks -> group "writing" -> ADD* -> COMMIT by all ranks -> published ->
+ * (replaced | withdrawn)
  *     -> retired: no new reader -> last reader gone -> its bytes are free
- *   a failure, a dead rank, or a mismatch -> poisoned: every COMMIT fails, bytes are free, the former version stays
+ *   a failure, a dead rank, or a mismatch -> poisoned: every COMMIT fails, bytes are free, the
+ * former version stays
  *
- * Ownership of bytes: each range of an arena is free, or granted to one session, or part of one group's or
- * version's piece, image or index (pieces may be shared by versions of one object). mkt_market_audit() proves it.
+ * Ownership of bytes: each range of an arena is free, or granted to one session, or part of one
+ * group's or version's piece, image or index (pieces may be shared by versions of one object).
+ * mkt_market_audit() proves it.
+ *
+ * ADD and COMMIT take the bytes they name out of the session's grants, also when they fail; only a
+ * refused session keeps them until it is reclaimed. What a process could still touch is not used
+ * again: all that a session held when its connection ended (grants, pieces, what it reads) stays
+ * until it is reclaimed.
+ *
+ * PROBE answers OPENED with source VERSION (version 0: only a writer so far) or NATIVE, else
+ * MKT_NOT_FOUND. LOOKUP gives all pieces that the group has added since it opened the file, those
+ * that a flush published, too.
  *
  * One thread owns a market. Times are milliseconds of a clock that never goes back.
  */
@@ -23,56 +35,67 @@
 struct mkt_market;
 
 struct mkt_market_limits {
-    uint64_t memory_bytes;      /* what all grants and versions may use together */
-    uint64_t arena_bytes;       /* size of an arena; a larger request is refused (clients split) */
-    uint64_t scratch_bytes;     /* first grant of a writer, 0: none */
-    uint32_t full_timeout_ms;   /* a GRANT waits so long for memory */
-    uint32_t join_timeout_ms;   /* ranks of a group wait so long for the others' OPEN */
-    uint32_t commit_timeout_ms; /* ... for the others' COMMIT, counted from the group's last message */
+    uint64_t memory_bytes;    /* what all grants and versions may use together */
+    uint64_t arena_bytes;     /* size of an arena; a larger request is refused (clients split) */
+    uint64_t scratch_bytes;   /* first grant of a writer, 0: none */
+    uint32_t full_timeout_ms; /* a GRANT waits so long for memory */
+    uint32_t join_timeout_ms; /* ranks of a group wait so long for the others' OPEN */
+    uint32_t
+        commit_timeout_ms; /* ... for the others' COMMIT, counted from the group's last message */
     uint32_t max_objects, max_groups, max_waiting; /* bounds of the tables */
-    uint32_t max_pieces;        /* of one version */
+    uint32_t max_pieces;                           /* of one version */
 };
 
 /* Called from within the functions below; must not call back into the market. */
 struct mkt_market_ops {
-    /* Sends a reply. If populate->length > 0 the range's pages must be in memory before the message leaves. Strings and
-     * lists of msg live only during the call. */
-    void (*send)(void *context, uint64_t session, const struct mkt_msg *msg, const struct mkt_extent *populate);
+    /* Sends a reply. If populate->length > 0 the range's pages must be in memory before the message
+     * leaves. Strings and lists of msg live only during the call. */
+    void (*send)(void *context, uint64_t session, const struct mkt_msg *msg,
+                 const struct mkt_extent *populate);
     /* Puts bytes into an extent (an index); they must be there before any later send. */
     void (*write)(void *context, const struct mkt_extent *extent, const void *bytes);
     /* Makes arena `arena` (ids count from 1) of arena_bytes. */
     enum mkt_status (*grow)(void *context, uint32_t arena, uint64_t size_bytes);
     /* A range became free. May be NULL. */
     void (*freed)(void *context, const struct mkt_extent *extent);
-    /* The object is gone for good (withdrawn, or beyond `keep`): its stub, if it still stands, goes too. */
+    /* The object is gone for good (withdrawn, or beyond `keep`): its stub, if it still stands, goes
+     * too. */
     void (*drop_stub)(void *context, const uint8_t object[MKT_ID_BYTES]);
     /* The session broke the protocol: close its connection (then call session_end). */
     void (*refuse)(void *context, uint64_t session, const char *why);
 };
 
-struct mkt_market *mkt_market_create(const struct mkt_market_limits *limits, const struct mkt_market_ops *ops, void *context);
+struct mkt_market *mkt_market_create(const struct mkt_market_limits *limits,
+                                     const struct mkt_market_ops *ops, void *context);
 void mkt_market_destroy(struct mkt_market *market);
 
 /* A client connected and said who it is. `session` is never reused. */
-enum mkt_status mkt_market_session_begin(struct mkt_market *market, uint64_t session, const char *program, uint32_t pid);
-/* Its connection is gone: its groups are poisoned or closed, its waits end; its grants stay untouched ... */
+enum mkt_status mkt_market_session_begin(struct mkt_market *market, uint64_t session,
+                                         const char *program, uint32_t pid);
+/* Its connection is gone: its groups are poisoned or closed, its waits end; its grants stay
+ * untouched ... */
 void mkt_market_session_end(struct mkt_market *market, uint64_t session, uint64_t now_ms);
-/* ... until its process is known to be dead and can't write any more. Also after session_end only. */
+/* ... until its process is known to be dead and can't write any more. Also after session_end only.
+ */
 void mkt_market_session_reclaim(struct mkt_market *market, uint64_t session, uint64_t now_ms);
 
-/* One message of a session: OPEN, CANCEL, GRANT, RELEASE, ADD, TOUCH, LOOKUP, COMMIT, CLOSE, WITHDRAW. */
-void mkt_market_message(struct mkt_market *market, uint64_t session, const struct mkt_msg *msg, uint64_t now_ms);
+/* One message of a session: OPEN, CANCEL, GRANT, RELEASE, ADD, TOUCH, LOOKUP, COMMIT, CLOSE,
+ * WITHDRAW. */
+void mkt_market_message(struct mkt_market *market, uint64_t session, const struct mkt_msg *msg,
+                        uint64_t now_ms);
 
 /* Ends what is past its deadline; the time of the next one, UINT64_MAX if there is none. */
 void mkt_market_tick(struct mkt_market *market, uint64_t now_ms);
 uint64_t mkt_market_next_deadline(const struct mkt_market *market);
 
 /* The stub of this object was removed: its versions are withdrawn. */
-void mkt_market_stub_removed(struct mkt_market *market, const uint8_t object[MKT_ID_BYTES], uint64_t now_ms);
+void mkt_market_stub_removed(struct mkt_market *market, const uint8_t object[MKT_ID_BYTES],
+                             uint64_t now_ms);
 
 /* What an observer may ask. Nothing here changes state; strings live until the next change. */
 struct mkt_market_usage {
-    uint64_t limit_bytes, used_bytes, granted_bytes, published_bytes; /* used = all that isn't free */
+    uint64_t limit_bytes, used_bytes, granted_bytes,
+        published_bytes; /* used = all that isn't free */
     uint64_t live_bytes; /* of versions a reader can open or has open: data + images */
     uint32_t arenas, sessions, objects, versions, groups, waiting_opens, waiting_grants;
     uint64_t publishes, withdrawals, requests;
@@ -98,15 +121,19 @@ struct mkt_version_info {
 typedef void (*mkt_object_fn)(void *context, const struct mkt_object_info *info);
 typedef void (*mkt_version_fn)(void *context, const struct mkt_version_info *info);
 void mkt_market_each_object(const struct mkt_market *market, mkt_object_fn fn, void *context);
-void mkt_market_each_version(const struct mkt_market *market, const uint8_t object[MKT_ID_BYTES], mkt_version_fn fn, void *context);
+void mkt_market_each_version(const struct mkt_market *market, const uint8_t object[MKT_ID_BYTES],
+                             mkt_version_fn fn, void *context);
 /* The object that a name stands for now; false: none. */
-bool mkt_market_resolve(const struct mkt_market *market, const struct mkt_name *name, uint8_t object_out[MKT_ID_BYTES]);
+bool mkt_market_resolve(const struct mkt_market *market, const struct mkt_name *name,
+                        uint8_t object_out[MKT_ID_BYTES]);
 
-/* Calls fn for each free range of each arena, arena by arena in address order: what the owner of the pages may give back. */
+/* Calls fn for each free range of each arena, arena by arena in address order: what the owner of
+ * the pages may give back. */
 typedef void (*mkt_market_free_fn)(void *context, const struct mkt_extent *extent);
 void mkt_market_each_free(const struct mkt_market *market, mkt_market_free_fn fn, void *context);
 
-/* Checks every invariant (each byte owned once, counts right, no dead reference). MKT_OK or MKT_CORRUPT with text. For tests. */
+/* Checks every invariant (each byte owned once, counts right, no dead reference). MKT_OK or
+ * MKT_CORRUPT with text. For tests. */
 enum mkt_status mkt_market_audit(const struct mkt_market *market, struct mkt_error *error_out);
 
 #endif
