@@ -2,6 +2,7 @@
 #include "core/config/schema.h"
 
 #include <assert.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yaml.h>

@@ -54,7 +54,7 @@ void mkt_config_write_reference(FILE *out)
             "## Rules\n"
             "\n"
             "`" MKT_SCHEMA_RULES_KEY ":` is a list of rules, at most %d. They belong to the "
-                                     "program that reads the configuration: each\n"
+            "program that reads the configuration: each\n"
             "program has its own. For each file the first rule whose `match` fits counts, alone.\n"
             "\n",
             MKT_CONFIG_MAX_RULES);

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/daemon/daemon.h"
+#include "core/daemon/pages.h"
+#include "core/daemon/stubs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SECOND_MS         1000u
+#define END_MS            3000u /* for workers at the daemon's end */
+#define ACCEPTS           64    /* in one turn of the loop */
+#define ARENA_BYTES_MAX   (UINT64_C(64) << 30)
+#define ARENA_BYTES_UNIT  (UINT64_C(2) << 20)
+#define OTHER_DESCRIPTORS 64u
+
+uint64_t mkt_daemon_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* ---- limits ---- */
+
+static uint64_t memory_limit(const struct mkt_config *config, const struct mkt_memory *memory)
+{
+    uint64_t bytes = config->memory_bytes;
+
+    if (bytes == 0)
+        bytes = memory->total_bytes / 100 * config->memory_percent;
+    if (bytes > memory->total_bytes)
+        bytes = memory->total_bytes;
+    return bytes;
+}
+
+static uint64_t arena_size(const struct mkt_config *config, uint64_t memory_bytes)
+{
+    uint64_t bytes = config->arena_bytes;
+
+    if (bytes == 0)
+        bytes = memory_bytes < ARENA_BYTES_MAX ? memory_bytes : ARENA_BYTES_MAX;
+    return (bytes + ARENA_BYTES_UNIT - 1) / ARENA_BYTES_UNIT * ARENA_BYTES_UNIT;
+}
+
+static void set_limits(struct mkt_daemon *daemon)
+{
+    const struct mkt_config *config = &daemon->config;
+    struct mkt_market_limits *limits = &daemon->limits;
+    struct rlimit files = {.rlim_cur = 1024};
+
+    mkt_memory_find("", &daemon->memory);
+    limits->memory_bytes = memory_limit(config, &daemon->memory);
+    limits->arena_bytes = arena_size(config, limits->memory_bytes);
+    limits->scratch_bytes = config->scratch_bytes;
+    limits->full_timeout_ms = config->full_timeout_ms;
+    limits->join_timeout_ms = config->join_timeout_ms;
+    limits->commit_timeout_ms = config->commit_timeout_ms;
+    limits->max_objects = config->max_objects;
+    limits->max_groups = config->max_writers;
+    limits->max_waiting = config->max_waiting;
+    limits->max_pieces = config->max_pieces;
+    /* Each connection takes two descriptors, each object's stub one: half of them for each. */
+    getrlimit(RLIMIT_NOFILE, &files);
+    uint64_t spare = files.rlim_cur > 2 * OTHER_DESCRIPTORS ? files.rlim_cur - OTHER_DESCRIPTORS
+                                                            : OTHER_DESCRIPTORS;
+    daemon->connections_max = config->max_connections;
+    if (daemon->connections_max > spare / 4)
+        daemon->connections_max = (uint32_t)(spare / 4);
+    if (limits->max_objects > spare / 2)
+        limits->max_objects = (uint32_t)(spare / 2);
+}
+
+static void log_start(const struct mkt_daemon *daemon)
+{
+    char memory[32], total[32], arena[32], idle[32];
+
+    mkt_log_info("daemon", "h5marketd " MKT_DAEMON_VERSION ", protocol %d, process %d, in %s",
+                 MKT_PROTOCOL_VERSION, (int)getpid(), daemon->folder.path);
+    mkt_log_info("daemon", "configuration: %s",
+                 daemon->config_path[0] ? daemon->config_path : "none, all defaults");
+    mkt_log_info("daemon",
+                 "memory %s (of %s: %s), arenas of %s, at most %u files, %u writers and %u "
+                 "connections, idle exit after "
+                 "%s",
+                 mkt_config_show_size(daemon->limits.memory_bytes, memory, sizeof(memory)),
+                 mkt_config_show_size(daemon->memory.total_bytes, total, sizeof(total)),
+                 mkt_memory_source(&daemon->memory),
+                 mkt_config_show_size(daemon->limits.arena_bytes, arena, sizeof(arena)),
+                 daemon->limits.max_objects, daemon->limits.max_groups, daemon->connections_max,
+                 mkt_config_show_duration(daemon->config.idle_exit_ms, idle, sizeof(idle)));
+    if (daemon->config.memory_bytes > daemon->limits.memory_bytes)
+        mkt_log_warning("daemon", "'memory' asks for more than there is; %s is in force", memory);
+}
+
+/* ---- connections ---- */
+
+static void turn_away(int fd, enum mkt_status status, const char *text)
+{
+    struct mkt_msg message = {.type = MKT_MSG_ERROR};
+    char frame[1024];
+    size_t bytes;
+
+    message.error.status = (uint32_t)status;
+    message.error.text = (struct mkt_bytes){.data = text, .length = (uint32_t)strlen(text)};
+    if (mkt_msg_encode(&message, false, frame, sizeof(frame), &bytes) == MKT_OK)
+        (void)!send(fd, frame, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    close(fd);
+}
+
+static void take_connection(struct mkt_daemon *daemon, int fd)
+{
+    struct mkt_connection *connection;
+    struct mkt_error error;
+
+    if (daemon->connections_count >= daemon->connections_max) {
+        mkt_log_warning("connection", "refused: %u programs are connected ('max_connections')",
+                        daemon->connections_count);
+        turn_away(fd, MKT_NO_SPACE,
+                  "the daemon has as many connections as it may (see 'max_connections')");
+        return;
+    }
+    if (mkt_connection_create(&daemon->loop, fd, &mkt_shell_connection_ops, daemon, &connection,
+                              &error) != MKT_OK) {
+        mkt_log_warning("connection", "refused: %s", error.text);
+        return;
+    }
+    connection->session = ++daemon->last_session;
+    HASH_ADD(by_session, daemon->connections, session, sizeof(connection->session), connection);
+    daemon->connections_count++;
+    daemon->open_count++;
+}
+
+/* Out of descriptors: the spare one is given up for as long as it takes to turn somebody away. */
+static void refuse_connection(struct mkt_daemon *daemon)
+{
+    if (daemon->spare_fd >= 0)
+        close(daemon->spare_fd);
+    int fd = accept4(daemon->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0)
+        turn_away(fd, MKT_NO_SPACE,
+                  "the daemon has no file descriptors left (see the limit of open files)");
+    daemon->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    mkt_log_warning("connection", "refused: no file descriptors left");
+}
+
+static void on_connection(uv_poll_t *poll, int status, int events)
+{
+    struct mkt_daemon *daemon = poll->data;
+
+    (void)status;
+    (void)events;
+    for (int i = 0; i < ACCEPTS; i++) {
+        int fd = accept4(daemon->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0)
+            take_connection(daemon, fd);
+        else if (errno == EMFILE || errno == ENFILE)
+            refuse_connection(daemon);
+        else if (errno != EINTR && errno != ECONNABORTED)
+            break;
+    }
+}
+
+/* ---- timers and signals ---- */
+
+static void check_idle(struct mkt_daemon *daemon, uint64_t now_ms)
+{
+    struct mkt_market_usage usage;
+
+    mkt_market_usage(daemon->market, &usage);
+    if (daemon->open_count > 0 || usage.versions > 0 || usage.groups > 0) {
+        daemon->idle_since_ms = 0;
+        return;
+    }
+    if (daemon->idle_since_ms == 0)
+        daemon->idle_since_ms = now_ms;
+    if (daemon->config.idle_exit_ms != MKT_CONFIG_NEVER &&
+        now_ms - daemon->idle_since_ms >= daemon->config.idle_exit_ms)
+        mkt_daemon_stop(daemon, "it was idle ('idle_exit')");
+}
+
+static void on_second(uv_timer_t *timer)
+{
+    struct mkt_daemon *daemon = timer->data;
+    uint64_t now_ms = mkt_daemon_now_ms();
+
+    mkt_stubs_scan(daemon->stubs);
+    mkt_pages_tick(daemon->pages, now_ms);
+    mkt_folder_rotate_log(&daemon->folder);
+    check_idle(daemon, now_ms);
+}
+
+static void on_signal(uv_signal_t *signal, int number)
+{
+    mkt_daemon_stop(signal->data, number == SIGTERM ? "SIGTERM" : "SIGINT");
+}
+
+void mkt_daemon_stop(struct mkt_daemon *daemon, const char *reason)
+{
+    if (daemon->stopping)
+        return;
+    daemon->stopping = true;
+    snprintf(daemon->stop_reason, sizeof(daemon->stop_reason), "%s", reason);
+    uv_stop(&daemon->loop);
+}
+
+void mkt_daemon_run(struct mkt_daemon *daemon)
+{
+    while (!daemon->stopping)
+        uv_run(&daemon->loop, UV_RUN_DEFAULT);
+}
+
+/* ---- life ---- */
+
+static void start_loop(struct mkt_daemon *daemon)
+{
+    uv_loop_t *loop = &daemon->loop;
+
+    uv_timer_init(loop, &daemon->deadline);
+    uv_timer_init(loop, &daemon->second);
+    uv_signal_init(loop, &daemon->terminate);
+    uv_signal_init(loop, &daemon->interrupt);
+    daemon->deadline.data = daemon->second.data = daemon;
+    daemon->terminate.data = daemon->interrupt.data = daemon;
+    daemon->listener.data = daemon;
+    uv_timer_start(&daemon->second, on_second, SECOND_MS, SECOND_MS);
+    uv_signal_start(&daemon->terminate, on_signal, SIGTERM);
+    uv_signal_start(&daemon->interrupt, on_signal, SIGINT);
+    uv_poll_start(&daemon->listener, UV_READABLE, on_connection);
+}
+
+static void copy_options(struct mkt_daemon *daemon, const struct mkt_daemon_options *options)
+{
+    daemon->config = *options->config;
+    daemon->config.rules = NULL; /* rules are the clients' own */
+    daemon->config.rules_count = 0;
+    if (options->config_path)
+        snprintf(daemon->config_path, sizeof(daemon->config_path), "%s", options->config_path);
+    daemon->folder = *options->folder;
+    daemon->listen_fd = -1;
+    daemon->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    daemon->started_ms = mkt_daemon_now_ms();
+}
+
+enum mkt_status mkt_daemon_create(const struct mkt_daemon_options *options,
+                                  struct mkt_daemon **daemon_out, struct mkt_error *error)
+{
+    struct mkt_daemon *daemon = calloc(1, sizeof(*daemon));
+    enum mkt_status status;
+
+    if (!daemon)
+        return mkt_error_set(error, MKT_NO_MEMORY, "out of memory");
+    copy_options(daemon, options);
+    set_limits(daemon);
+    status = mkt_error_set(error, MKT_NO_MEMORY, "out of memory");
+    if (getrandom(daemon->id, sizeof(daemon->id), 0) != sizeof(daemon->id) ||
+        uv_loop_init(&daemon->loop) != 0)
+        goto err_daemon;
+    if (mkt_arenas_init(&daemon->arenas, options->medium) != MKT_OK)
+        goto err_loop;
+    daemon->market = mkt_market_create(&daemon->limits, &mkt_shell_ops, daemon);
+    daemon->rules = mkt_rules_cache_create();
+    daemon->stubs = mkt_stubs_create(daemon);
+    daemon->pages = mkt_pages_create(daemon);
+    if (!daemon->market || !daemon->rules || !daemon->stubs || !daemon->pages)
+        goto err_parts;
+    status = mkt_folder_listen(&daemon->folder, &daemon->listen_fd, error);
+    if (status != MKT_OK)
+        goto err_parts;
+    status = mkt_folder_write_pid(&daemon->folder, error);
+    if (status != MKT_OK)
+        goto err_listen;
+    if (uv_poll_init(&daemon->loop, &daemon->listener, daemon->listen_fd) != 0) {
+        status = mkt_error_set(error, MKT_IO_ERROR, "the socket can't be watched");
+        goto err_listen;
+    }
+    start_loop(daemon);
+    log_start(daemon);
+    *daemon_out = daemon;
+    return MKT_OK;
+
+err_listen:
+    mkt_folder_unlisten(&daemon->folder);
+    close(daemon->listen_fd);
+err_parts:
+    if (daemon->pages) {
+        mkt_pages_stop(daemon->pages);
+        uv_run(&daemon->loop, UV_RUN_DEFAULT);
+    }
+    mkt_pages_destroy(daemon->pages);
+    mkt_stubs_destroy(daemon->stubs);
+    mkt_rules_cache_destroy(daemon->rules);
+    mkt_market_destroy(daemon->market);
+    mkt_arenas_fini(&daemon->arenas);
+err_loop:
+    uv_loop_close(&daemon->loop);
+err_daemon:
+    if (daemon->spare_fd >= 0)
+        close(daemon->spare_fd);
+    free(daemon);
+    return status;
+}
+
+static void log_end(const struct mkt_daemon *daemon)
+{
+    struct mkt_market_usage usage;
+    char size[32];
+
+    mkt_market_usage(daemon->market, &usage);
+    mkt_log_info("daemon", "ends: %s", daemon->stop_reason);
+    if (usage.versions > 0 || usage.groups > 0)
+        mkt_log_warning("daemon",
+                        "dropped: %u versions of %u files (%s), and %u files being written",
+                        usage.versions, usage.objects,
+                        mkt_config_show_size(usage.live_bytes, size, sizeof(size)), usage.groups);
+}
+
+static void on_end_timeout(uv_timer_t *timer)
+{
+    (void)timer; /* a wake-up for the loop below */
+}
+
+/* Runs what the closed handles and the workers still have to say, not for ever. False: a worker
+ * hangs. */
+static bool finish_loop(struct mkt_daemon *daemon)
+{
+    uint64_t end_ms = mkt_daemon_now_ms() + END_MS;
+    uv_timer_t alarm;
+
+    uv_timer_init(&daemon->loop, &alarm);
+    uv_timer_start(&alarm, on_end_timeout, END_MS, 0);
+    uv_unref((uv_handle_t *)&alarm);
+    while (uv_run(&daemon->loop, UV_RUN_ONCE) != 0 && mkt_daemon_now_ms() < end_ms)
+        ;
+    bool is_done = uv_loop_alive(&daemon->loop) == 0;
+    uv_close((uv_handle_t *)&alarm, NULL);
+    while (is_done && uv_run(&daemon->loop, UV_RUN_DEFAULT) != 0)
+        ;
+    return is_done;
+}
+
+static void close_handles(struct mkt_daemon *daemon)
+{
+    uv_close((uv_handle_t *)&daemon->listener, NULL);
+    uv_close((uv_handle_t *)&daemon->deadline, NULL);
+    uv_close((uv_handle_t *)&daemon->second, NULL);
+    uv_close((uv_handle_t *)&daemon->terminate, NULL);
+    uv_close((uv_handle_t *)&daemon->interrupt, NULL);
+    mkt_pages_stop(daemon->pages);
+}
+
+void mkt_daemon_destroy(struct mkt_daemon *daemon)
+{
+    struct mkt_connection *connection, *next;
+
+    if (!daemon)
+        return;
+    daemon->stopping = true;
+    mkt_folder_unlisten(&daemon->folder);
+    close(daemon->listen_fd);
+    log_end(daemon);
+    HASH_ITER (by_session, daemon->connections, connection, next)
+        mkt_connection_abandon(connection);
+    close_handles(daemon);
+    bool is_done = finish_loop(daemon);
+    mkt_folder_leave(&daemon->folder);
+    mkt_folder_close(&daemon->folder);
+    if (!is_done) {
+        mkt_log_warning("daemon",
+                        "a file system or the node's memory doesn't answer: not waiting for it");
+        _exit(0);
+    }
+    mkt_pages_destroy(daemon->pages);
+    mkt_stubs_destroy(daemon->stubs);
+    mkt_rules_cache_destroy(daemon->rules);
+    mkt_market_destroy(daemon->market);
+    mkt_arenas_fini(&daemon->arenas);
+    uv_loop_close(&daemon->loop);
+    close(daemon->spare_fd);
+    free(daemon);
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * STATUS, LIST and STAT as JSON. What programs may rely on:
+ *   STATUS {"version","protocol","daemon","host","pid","uid","directory","config","log","uptime_s",
+ *            "memory":{"limit_bytes","of_bytes","source","used_bytes","granted_bytes","published_bytes","live_bytes",
+ *            "resident_bytes","arena_bytes","arenas"},"sessions","objects","versions","groups","waiting_opens",
+ *            "waiting_grants","publishes","withdrawals","requests","stubs","limits":{...}}
+ *   LIST    {"objects":[{"object","path","newest_version","versions","readers","bytes","has_stub",
+ *            "writer":null|{"program","pid","ranks"}}]}
+ *   STAT    one such object, with
+ * "all_versions":[{"version","newest","age_s","published_unix","data_bytes","image_bytes",
+ *            "index_bytes","pieces","arrays","readers"}]
+ */
+#include "core/daemon/daemon.h"
+#include "core/daemon/stubs.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PART_BYTES (512u << 10)
+
+/* A JSON string of any bytes: what isn't UTF-8 is shown as '?'. */
+static json_t *text_json(const char *text)
+{
+    json_t *json = json_string(text);
+    char *copy;
+
+    if (json)
+        return json;
+    copy = strdup(text ? text : "");
+    for (char *at = copy; at && *at; at++)
+        if ((unsigned char)*at >= 0x80)
+            *at = '?';
+    json = json_string(copy ? copy : "");
+    free(copy);
+    return json;
+}
+
+static json_t *number_json(uint64_t number)
+{
+    return json_integer((json_int_t)number);
+}
+
+static json_t *id_json(const uint8_t id[MKT_ID_BYTES])
+{
+    char text[2 * MKT_ID_BYTES + 1];
+
+    for (int i = 0; i < MKT_ID_BYTES; i++)
+        snprintf(text + 2 * i, 3, "%02x", id[i]);
+    return json_string(text);
+}
+
+static json_t *memory_json(const struct mkt_daemon *daemon, const struct mkt_market_usage *usage)
+{
+    json_t *json = json_object();
+
+    json_object_set_new(json, "limit_bytes", number_json(daemon->limits.memory_bytes));
+    json_object_set_new(json, "of_bytes", number_json(daemon->memory.total_bytes));
+    json_object_set_new(json, "source", text_json(mkt_memory_source(&daemon->memory)));
+    json_object_set_new(json, "used_bytes", number_json(usage->used_bytes));
+    json_object_set_new(json, "granted_bytes", number_json(usage->granted_bytes));
+    json_object_set_new(json, "published_bytes", number_json(usage->published_bytes));
+    json_object_set_new(json, "live_bytes", number_json(usage->live_bytes));
+    json_object_set_new(json, "resident_bytes",
+                        number_json(mkt_arenas_resident_bytes(&daemon->arenas)));
+    json_object_set_new(json, "arena_bytes", number_json(daemon->limits.arena_bytes));
+    json_object_set_new(json, "arenas", number_json(usage->arenas));
+    return json;
+}
+
+static json_t *limits_json(const struct mkt_daemon *daemon)
+{
+    json_t *json = json_object();
+
+    json_object_set_new(json, "full_timeout_ms", number_json(daemon->limits.full_timeout_ms));
+    json_object_set_new(json, "writer_timeout_ms", number_json(daemon->config.writer_timeout_ms));
+    json_object_set_new(json, "join_timeout_ms", number_json(daemon->limits.join_timeout_ms));
+    json_object_set_new(json, "commit_timeout_ms", number_json(daemon->limits.commit_timeout_ms));
+    json_object_set_new(json, "idle_exit_ms",
+                        daemon->config.idle_exit_ms == MKT_CONFIG_NEVER
+                            ? json_null()
+                            : number_json(daemon->config.idle_exit_ms));
+    json_object_set_new(json, "idle_trim_ms", number_json(daemon->config.idle_trim_ms));
+    json_object_set_new(json, "scratch_bytes", number_json(daemon->limits.scratch_bytes));
+    json_object_set_new(json, "max_objects", number_json(daemon->limits.max_objects));
+    json_object_set_new(json, "max_writers", number_json(daemon->limits.max_groups));
+    json_object_set_new(json, "max_waiting", number_json(daemon->limits.max_waiting));
+    json_object_set_new(json, "max_pieces", number_json(daemon->limits.max_pieces));
+    json_object_set_new(json, "max_connections", number_json(daemon->connections_max));
+    return json;
+}
+
+static void add_counts(json_t *json, const struct mkt_daemon *daemon,
+                       const struct mkt_market_usage *usage)
+{
+    json_object_set_new(json, "sessions", number_json(usage->sessions));
+    json_object_set_new(json, "connections", number_json(daemon->open_count));
+    json_object_set_new(json, "objects", number_json(usage->objects));
+    json_object_set_new(json, "versions", number_json(usage->versions));
+    json_object_set_new(json, "groups", number_json(usage->groups));
+    json_object_set_new(json, "waiting_opens", number_json(usage->waiting_opens));
+    json_object_set_new(json, "waiting_grants", number_json(usage->waiting_grants));
+    json_object_set_new(json, "publishes", number_json(usage->publishes));
+    json_object_set_new(json, "withdrawals", number_json(usage->withdrawals));
+    json_object_set_new(json, "requests", number_json(usage->requests));
+    json_object_set_new(json, "stubs", number_json(mkt_stubs_count(daemon->stubs)));
+}
+
+static json_t *status_json(const struct mkt_daemon *daemon)
+{
+    struct mkt_market_usage usage;
+    struct utsname host;
+    char log[PATH_MAX + 32];
+    json_t *json = json_object();
+
+    mkt_market_usage(daemon->market, &usage);
+    uname(&host);
+    snprintf(log, sizeof(log), "%s/" MKT_FOLDER_LOG, daemon->folder.path);
+    json_object_set_new(json, "version", json_string(MKT_DAEMON_VERSION));
+    json_object_set_new(json, "protocol", number_json(MKT_PROTOCOL_VERSION));
+    json_object_set_new(json, "daemon", id_json(daemon->id));
+    json_object_set_new(json, "host", text_json(host.nodename));
+    json_object_set_new(json, "pid", number_json((uint64_t)getpid()));
+    json_object_set_new(json, "uid", number_json(geteuid()));
+    json_object_set_new(json, "directory", text_json(daemon->folder.path));
+    json_object_set_new(json, "config",
+                        daemon->config_path[0] ? text_json(daemon->config_path) : json_null());
+    json_object_set_new(json, "log", text_json(log));
+    json_object_set_new(json, "uptime_s",
+                        number_json((mkt_daemon_now_ms() - daemon->started_ms) / 1000));
+    json_object_set_new(json, "memory", memory_json(daemon, &usage));
+    add_counts(json, daemon, &usage);
+    json_object_set_new(json, "limits", limits_json(daemon));
+    return json;
+}
+
+static json_t *object_json(const struct mkt_object_info *info)
+{
+    json_t *json = json_object(), *writer = json_null();
+
+    json_object_set_new(json, "object", id_json(info->object));
+    json_object_set_new(json, "path", text_json(info->path));
+    json_object_set_new(json, "newest_version", number_json(info->newest_version));
+    json_object_set_new(json, "versions", number_json(info->versions));
+    json_object_set_new(json, "readers", number_json(info->readers));
+    json_object_set_new(json, "bytes", number_json(info->bytes));
+    json_object_set_new(json, "has_stub", json_boolean(info->has_stub));
+    if (info->has_writer) {
+        writer = json_object();
+        json_object_set_new(writer, "program", text_json(info->writer_program));
+        json_object_set_new(writer, "pid", number_json(info->writer_pid));
+        json_object_set_new(writer, "ranks", number_json(info->writer_ranks));
+    }
+    json_object_set_new(json, "writer", writer);
+    return json;
+}
+
+static void add_object(void *context, const struct mkt_object_info *info)
+{
+    json_array_append_new(context, object_json(info));
+}
+
+static json_t *list_json(const struct mkt_daemon *daemon)
+{
+    json_t *json = json_object(), *objects = json_array();
+
+    mkt_market_each_object(daemon->market, add_object, objects);
+    json_object_set_new(json, "objects", objects);
+    return json;
+}
+
+static void add_version(void *context, const struct mkt_version_info *info)
+{
+    json_t *json = json_object();
+    uint64_t now_ms = mkt_daemon_now_ms();
+    uint64_t age_s = now_ms > info->published_ms ? (now_ms - info->published_ms) / 1000 : 0;
+
+    json_object_set_new(json, "version", number_json(info->version));
+    json_object_set_new(json, "newest", json_boolean(info->newest));
+    json_object_set_new(json, "age_s", number_json(age_s));
+    json_object_set_new(json, "published_unix", number_json((uint64_t)time(NULL) - age_s));
+    json_object_set_new(json, "data_bytes", number_json(info->data_bytes));
+    json_object_set_new(json, "image_bytes", number_json(info->image_bytes));
+    json_object_set_new(json, "index_bytes", number_json(info->index_bytes));
+    json_object_set_new(json, "pieces", number_json(info->pieces));
+    json_object_set_new(json, "arrays", number_json(info->arrays));
+    json_object_set_new(json, "readers", number_json(info->readers));
+    json_array_append_new(context, json);
+}
+
+struct wanted {
+    uint8_t object[MKT_ID_BYTES];
+    json_t *json;
+};
+
+static void take_wanted(void *context, const struct mkt_object_info *info)
+{
+    struct wanted *wanted = context;
+
+    if (!wanted->json && memcmp(info->object, wanted->object, MKT_ID_BYTES) == 0)
+        wanted->json = object_json(info);
+}
+
+/* NULL: the market has nothing under that name. */
+static json_t *stat_json(const struct mkt_daemon *daemon, const struct mkt_name *name)
+{
+    struct wanted wanted = {.json = NULL};
+
+    if (!mkt_market_resolve(daemon->market, name, wanted.object))
+        return NULL;
+    mkt_market_each_object(daemon->market, take_wanted, &wanted);
+    if (wanted.json) {
+        json_t *versions = json_array();
+        mkt_market_each_version(daemon->market, wanted.object, add_version, versions);
+        json_object_set_new(wanted.json, "all_versions", versions);
+    }
+    return wanted.json;
+}
+
+static json_t *make_json(const struct mkt_daemon *daemon, const struct mkt_msg_query *query)
+{
+    switch (query->what) {
+    case MKT_QUERY_STATUS:
+        return status_json(daemon);
+    case MKT_QUERY_LIST:
+        return list_json(daemon);
+    case MKT_QUERY_STAT:
+        return stat_json(daemon, &query->name);
+    default:
+        return NULL;
+    }
+}
+
+/* Makes the answer, which the connection keeps for its later parts. */
+static bool make_answer(struct mkt_daemon *daemon, struct mkt_connection *connection,
+                        const struct mkt_msg *message)
+{
+    json_t *json = make_json(daemon, &message->query);
+
+    free(connection->answer);
+    connection->answer = NULL;
+    if (!json) {
+        bool is_stat = message->query.what == MKT_QUERY_STAT;
+        mkt_connection_send_error(
+            connection, message->request, is_stat ? MKT_NOT_FOUND : MKT_INVALID,
+            is_stat ? "the market has nothing under this name" : "an unknown question");
+        return false;
+    }
+    connection->answer = json_dumps(json, JSON_COMPACT);
+    json_decref(json);
+    if (!connection->answer) {
+        mkt_connection_send_error(connection, message->request, MKT_NO_MEMORY, "out of memory");
+        return false;
+    }
+    connection->answer_bytes = strlen(connection->answer);
+    return true;
+}
+
+void mkt_query_handle(struct mkt_daemon *daemon, struct mkt_connection *connection,
+                      const struct mkt_msg *message)
+{
+    struct mkt_msg reply = {.type = MKT_MSG_ANSWER, .request = message->request};
+    uint32_t part = message->query.part;
+
+    if (part == 0 && !make_answer(daemon, connection, message))
+        return;
+    uint32_t parts = (uint32_t)(connection->answer_bytes / PART_BYTES) + 1;
+    if (!connection->answer || part >= parts) {
+        mkt_connection_send_error(connection, message->request, MKT_INVALID,
+                                  "there is no such part of the answer");
+        return;
+    }
+    size_t offset = (size_t)part * PART_BYTES, rest = connection->answer_bytes - offset;
+    reply.answer.part = part;
+    reply.answer.parts = parts;
+    reply.answer.json.data = connection->answer + offset;
+    reply.answer.json.length = (uint32_t)(rest < PART_BYTES ? rest : PART_BYTES);
+    mkt_connection_send_message(connection, &reply, -1);
+    if (part + 1 == parts) {
+        free(connection->answer);
+        connection->answer = NULL;
+    }
+}

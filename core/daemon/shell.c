@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/daemon/daemon.h"
+#include "core/daemon/pages.h"
+#include "core/daemon/stubs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- what the market asks for ---- */
+
+struct mkt_connection *mkt_shell_find(struct mkt_daemon *daemon, uint64_t session)
+{
+    struct mkt_connection *connection;
+
+    HASH_FIND(by_session, daemon->connections, &session, sizeof(session), connection);
+    return connection;
+}
+
+/* A reply that waits until its pages are in memory. */
+struct held_reply {
+    struct mkt_daemon *daemon;
+    struct mkt_connection *connection;
+    struct mkt_extent extent;
+    void *frame;
+    size_t bytes;
+};
+
+static void give_back(struct mkt_daemon *daemon, uint64_t session, const struct mkt_extent *extent)
+{
+    struct mkt_msg message = {.type = MKT_MSG_RELEASE};
+
+    message.release.count = 1;
+    message.release.extents = extent;
+    mkt_market_message(daemon->market, session, &message, mkt_daemon_now_ms());
+}
+
+/* There was no memory under the extent, so the client must not get it: an open goes on without its
+ * first grant, a grant fails. */
+static void send_without_pages(struct held_reply *held, enum mkt_status status)
+{
+    struct mkt_frame_wire head;
+    struct mkt_msg message;
+
+    memcpy(&head, held->frame, sizeof(head));
+    mkt_log_error("pages", "no memory for %" PRIu64 " bytes: %s", held->extent.length,
+                  mkt_status_text(status));
+    give_back(held->daemon, held->connection->session, &held->extent);
+    if (head.type == MKT_MSG_OPENED &&
+        mkt_msg_decode(&head, (const char *)held->frame + sizeof(head), &message) == MKT_OK) {
+        message.opened.scratch = (struct mkt_extent){.length = 0};
+        mkt_connection_send_message(held->connection, &message, -1);
+    } else
+        mkt_connection_send_error(
+            held->connection, head.request, MKT_NO_SPACE,
+            "the node has no memory left for the market (see 'memory' in h5market.yaml)");
+    free(held->frame);
+}
+
+static void on_populated(void *context, enum mkt_status status)
+{
+    struct held_reply *held = context;
+    struct mkt_daemon *daemon = held->daemon;
+
+    if (held->connection->closed)
+        free(held->frame);
+    else if (status != MKT_OK)
+        send_without_pages(held, status);
+    else
+        mkt_connection_send(held->connection, held->frame, held->bytes, -1);
+    mkt_connection_drop(held->connection);
+    free(held);
+    mkt_shell_settle(daemon);
+}
+
+/* Sends the reply when the extent's pages are in. False: it couldn't be held. */
+static bool hold_reply(struct mkt_daemon *daemon, struct mkt_connection *connection,
+                       const struct mkt_msg *message, const struct mkt_extent *extent)
+{
+    struct held_reply *held = calloc(1, sizeof(*held));
+
+    if (!held)
+        return false;
+    *held = (struct held_reply){.daemon = daemon, .connection = connection, .extent = *extent};
+    if (mkt_msg_size(message, &held->bytes) != MKT_OK || !(held->frame = malloc(held->bytes)))
+        goto err_held;
+    if (mkt_msg_encode(message, false, held->frame, held->bytes, &held->bytes) != MKT_OK)
+        goto err_frame;
+    if (mkt_pages_populate(daemon->pages, extent, on_populated, held) != MKT_OK)
+        goto err_frame;
+    mkt_connection_hold(connection);
+    return true;
+
+err_frame:
+    free(held->frame);
+err_held:
+    free(held);
+    return false;
+}
+
+static void op_send(void *context, uint64_t session, const struct mkt_msg *message,
+                    const struct mkt_extent *populate)
+{
+    struct mkt_daemon *daemon = context;
+    struct mkt_connection *connection = mkt_shell_find(daemon, session);
+
+    if (!connection || connection->closed)
+        return;
+    if (populate && populate->length > 0) {
+        mkt_pages_note_grant(daemon->pages, populate->length);
+        if (!mkt_arenas_is_populated(&daemon->arenas, populate)) {
+            if (!hold_reply(daemon, connection, message, populate))
+                mkt_connection_doom(connection, "out of memory");
+            return;
+        }
+    }
+    mkt_connection_send_message(connection, message, -1);
+}
+
+static void op_write(void *context, const struct mkt_extent *extent, const void *bytes)
+{
+    struct mkt_daemon *daemon = context;
+    void *address = mkt_arenas_address(&daemon->arenas, extent);
+    enum mkt_status status;
+
+    if (!address) {
+        mkt_log_error("market", "an index was to go outside of the arenas");
+        abort();
+    }
+    status = mkt_arenas_populate(&daemon->arenas, extent);
+    if (status != MKT_OK)
+        mkt_log_error("pages", "no memory for an index of %" PRIu64 " bytes: %s", extent->length,
+                      mkt_status_text(status));
+    memcpy(address, bytes, extent->length);
+}
+
+static enum mkt_status op_grow(void *context, uint32_t arena, uint64_t size_bytes)
+{
+    struct mkt_daemon *daemon = context;
+    struct mkt_error error;
+    enum mkt_status status = mkt_arenas_grow(&daemon->arenas, arena, size_bytes, &error);
+    char size[32];
+
+    if (status != MKT_OK)
+        mkt_log_error("pages", "no new arena: %s", error.text);
+    else
+        mkt_log_info("pages", "arena %u of %s", arena,
+                     mkt_config_show_size(size_bytes, size, sizeof(size)));
+    return status;
+}
+
+static void op_drop_stub(void *context, const uint8_t object[MKT_ID_BYTES])
+{
+    struct mkt_daemon *daemon = context;
+
+    mkt_stubs_drop(daemon->stubs, object, true);
+}
+
+static void op_refuse(void *context, uint64_t session, const char *why)
+{
+    struct mkt_connection *connection = mkt_shell_find(context, session);
+
+    if (!connection || connection->closed)
+        return;
+    mkt_connection_send_error(connection, 0, MKT_PROTOCOL, why);
+    mkt_connection_doom(connection, why);
+}
+
+const struct mkt_market_ops mkt_shell_ops = {
+    .send = op_send,
+    .write = op_write,
+    .grow = op_grow,
+    .freed = NULL, /* pages.c asks when it wants to know */
+    .drop_stub = op_drop_stub,
+    .refuse = op_refuse,
+};
+
+/* ---- what clients ask for ---- */
+
+static void refuse(struct mkt_connection *connection, uint64_t request, const char *why)
+{
+    mkt_connection_send_error(connection, request, MKT_PROTOCOL, why);
+    mkt_connection_doom(connection, why);
+}
+
+static void handle_map(struct mkt_daemon *daemon, struct mkt_connection *connection,
+                       const struct mkt_msg *message)
+{
+    struct mkt_msg reply = {.type = MKT_MSG_MAPPED, .request = message->request};
+    int fd = mkt_arenas_fd(&daemon->arenas, message->map.arena, &reply.mapped.size_bytes);
+
+    if (fd < 0) {
+        mkt_connection_send_error(connection, message->request, MKT_NOT_FOUND,
+                                  "there is no such arena");
+        return;
+    }
+    reply.mapped.arena = message->map.arena;
+    mkt_connection_send_message(connection, &reply, fd);
+}
+
+struct loss {
+    uint64_t versions;
+    uint32_t objects, writers;
+    char path[256]; /* of the first */
+};
+
+static void count_loss(void *context, const struct mkt_object_info *info)
+{
+    struct loss *loss = context;
+
+    if (info->versions == 0 && !info->has_writer)
+        return;
+    if (loss->objects == 0)
+        snprintf(loss->path, sizeof(loss->path), "%s", info->path);
+    loss->objects++;
+    loss->versions += info->versions;
+    loss->writers += info->has_writer;
+}
+
+static void handle_stop(struct mkt_daemon *daemon, struct mkt_connection *connection,
+                        const struct mkt_msg *message)
+{
+    struct mkt_msg reply = {.type = MKT_MSG_STOPPED, .request = message->request};
+    struct loss loss = {.versions = 0};
+    char text[MKT_ERROR_TEXT_BYTES];
+
+    mkt_market_each_object(daemon->market, count_loss, &loss);
+    if (loss.objects > 0 && !message->stop.discard) {
+        snprintf(
+            text, sizeof(text),
+            "%" PRIu64
+            " versions of %u files exist only in memory (the first is %s), and %u files are being "
+            "written: save what you need (h5market save), or discard it (h5market stop --discard)",
+            loss.versions, loss.objects, loss.path, loss.writers);
+        mkt_connection_send_error(connection, message->request, MKT_BUSY, text);
+        return;
+    }
+    if (loss.objects > 0) {
+        mkt_log_warning("daemon", "%s discards %" PRIu64 " versions of %u files (the first is %s)",
+                        connection->program, loss.versions, loss.objects, loss.path);
+        mkt_stubs_drop_all(daemon->stubs);
+    }
+    mkt_connection_send_message(connection, &reply, -1);
+    mkt_daemon_stop(daemon, "a client asked for it");
+}
+
+/* The stub's descriptor rides on a create. */
+static void handle_open(struct mkt_daemon *daemon, struct mkt_connection *connection,
+                        const struct mkt_msg *message, int *fd)
+{
+    const struct mkt_msg_open *open = &message->open;
+
+    if (*fd >= 0 && open->has_stub && open->rank == 0) {
+        mkt_stubs_keep(daemon->stubs, open->name.object, *fd);
+        *fd = -1;
+    }
+    mkt_market_message(daemon->market, connection->session, message, mkt_daemon_now_ms());
+}
+
+static void handle_greeted(struct mkt_daemon *daemon, struct mkt_connection *connection,
+                           const struct mkt_msg *message, int *fd)
+{
+    switch (message->type) {
+    case MKT_MSG_OPEN:
+        handle_open(daemon, connection, message, fd);
+        break;
+    case MKT_MSG_CANCEL:
+    case MKT_MSG_GRANT:
+    case MKT_MSG_RELEASE:
+    case MKT_MSG_ADD:
+    case MKT_MSG_TOUCH:
+    case MKT_MSG_LOOKUP:
+    case MKT_MSG_COMMIT:
+    case MKT_MSG_CLOSE:
+    case MKT_MSG_WITHDRAW:
+        mkt_market_message(daemon->market, connection->session, message, mkt_daemon_now_ms());
+        break;
+    case MKT_MSG_MAP:
+        handle_map(daemon, connection, message);
+        break;
+    case MKT_MSG_QUERY:
+        mkt_query_handle(daemon, connection, message);
+        break;
+    case MKT_MSG_STOP:
+        handle_stop(daemon, connection, message);
+        break;
+    default:
+        refuse(connection, message->request, "a message that no client sends here");
+    }
+}
+
+static void on_frame(void *context, struct mkt_connection *connection,
+                     const struct mkt_frame_wire *head, const void *payload, int fd)
+{
+    struct mkt_daemon *daemon = context;
+    struct mkt_msg message;
+
+    if (mkt_msg_decode(head, payload, &message) != MKT_OK)
+        refuse(connection, head->request, "a message that can't be read");
+    else if (connection->greeted)
+        handle_greeted(daemon, connection, &message, &fd);
+    else if (message.type == MKT_MSG_HELLO)
+        mkt_hello_handle(daemon, connection, &message);
+    else
+        refuse(connection, message.request, "the first message must be HELLO");
+    if (fd >= 0)
+        close(fd);
+    mkt_shell_settle(daemon);
+}
+
+static void on_closed(void *context, struct mkt_connection *connection, const char *why)
+{
+    struct mkt_daemon *daemon = context;
+
+    daemon->open_count--;
+    mkt_log_debug("connection", "%" PRIu64 " (%s) closed: %s", connection->session,
+                  connection->program, why);
+    if (connection->greeted)
+        mkt_market_session_end(daemon->market, connection->session, mkt_daemon_now_ms());
+    mkt_shell_settle(daemon);
+}
+
+static void on_gone(void *context, struct mkt_connection *connection)
+{
+    struct mkt_daemon *daemon = context;
+
+    if (connection->greeted)
+        mkt_market_session_reclaim(daemon->market, connection->session, mkt_daemon_now_ms());
+    HASH_DELETE(by_session, daemon->connections, connection);
+    daemon->connections_count--;
+    mkt_shell_settle(daemon);
+}
+
+const struct mkt_connection_ops mkt_shell_connection_ops = {
+    .frame = on_frame,
+    .closed = on_closed,
+    .gone = on_gone,
+};
+
+/* ---- after each step ---- */
+
+static void on_deadline(uv_timer_t *timer)
+{
+    struct mkt_daemon *daemon = timer->data;
+
+    mkt_market_tick(daemon->market, mkt_daemon_now_ms());
+    mkt_shell_settle(daemon);
+}
+
+static void set_deadline(struct mkt_daemon *daemon)
+{
+    uint64_t next_ms = mkt_market_next_deadline(daemon->market);
+    uint64_t now_ms = mkt_daemon_now_ms();
+
+    if (next_ms == UINT64_MAX) {
+        uv_timer_stop(&daemon->deadline);
+        return;
+    }
+    uv_update_time(&daemon->loop);
+    uv_timer_start(&daemon->deadline, on_deadline, next_ms > now_ms ? next_ms - now_ms : 0, 0);
+}
+
+void mkt_shell_settle(struct mkt_daemon *daemon)
+{
+    struct mkt_market_usage usage;
+
+    mkt_market_usage(daemon->market, &usage);
+    if (usage.publishes != daemon->publishes) {
+        daemon->publishes = usage.publishes;
+        mkt_pages_note_publish(daemon->pages, mkt_daemon_now_ms());
+    }
+    mkt_pages_settle(daemon->pages);
+    if (!daemon->stopping)
+        set_deadline(daemon);
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/daemon/stubs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A stub whose object isn't there after this time never had one: its open was refused. */
+#define ORPHAN_MS 300000u
+
+/* A descriptor, shared by the table and a scan. */
+struct held_file {
+    int fd;
+    unsigned references;
+};
+
+struct stub {
+    UT_hash_handle hh;
+    uint8_t object[MKT_ID_BYTES];
+    struct held_file *file;
+    uint64_t since_ms;
+};
+
+struct mkt_stubs {
+    struct mkt_daemon *daemon;
+    struct stub *table;
+    bool scanning;
+};
+
+/* A look at all stubs, in a worker. The table may change meanwhile. */
+struct scan {
+    uv_work_t work;
+    struct mkt_stubs *stubs;
+    size_t count;
+    struct look {
+        uint8_t object[MKT_ID_BYTES];
+        struct held_file *file;
+        bool removed;
+    } looks[];
+};
+
+/* The removal of one file, in a worker. */
+struct removal {
+    uv_work_t work;
+    struct held_file *file;
+};
+
+struct mkt_stubs *mkt_stubs_create(struct mkt_daemon *daemon)
+{
+    struct mkt_stubs *stubs = calloc(1, sizeof(*stubs));
+
+    if (stubs)
+        stubs->daemon = daemon;
+    return stubs;
+}
+
+static struct stub *find(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES])
+{
+    struct stub *stub;
+
+    HASH_FIND(hh, stubs->table, object, MKT_ID_BYTES, stub);
+    return stub;
+}
+
+static void put_file(struct held_file *file)
+{
+    if (--file->references > 0)
+        return;
+    close(file->fd);
+    free(file);
+}
+
+static void forget(struct mkt_stubs *stubs, struct stub *stub)
+{
+    HASH_DEL(stubs->table, stub);
+    put_file(stub->file);
+    free(stub);
+}
+
+void mkt_stubs_destroy(struct mkt_stubs *stubs)
+{
+    struct stub *stub, *next;
+
+    if (!stubs)
+        return;
+    HASH_ITER (hh, stubs->table, stub, next)
+        forget(stubs, stub);
+    free(stubs);
+}
+
+uint32_t mkt_stubs_count(const struct mkt_stubs *stubs)
+{
+    return HASH_COUNT(stubs->table);
+}
+
+static bool add(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES], struct held_file *file)
+{
+    struct stub *stub = malloc(sizeof(*stub));
+    unsigned before = HASH_COUNT(stubs->table);
+
+    if (!stub)
+        return false;
+    *stub = (struct stub){.file = file, .since_ms = mkt_daemon_now_ms()};
+    memcpy(stub->object, object, MKT_ID_BYTES);
+    HASH_ADD(hh, stubs->table, object, MKT_ID_BYTES, stub);
+    if (HASH_COUNT(stubs->table) > before)
+        return true;
+    free(stub);
+    return false;
+}
+
+void mkt_stubs_keep(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES], int fd)
+{
+    struct stub *stub = find(stubs, object);
+    struct held_file *file = malloc(sizeof(*file));
+
+    if (file)
+        *file = (struct held_file){.fd = fd, .references = 1};
+    if (stub)
+        forget(stubs, stub);
+    if (file && add(stubs, object, file))
+        return;
+    mkt_log_warning("stubs", "out of memory: one stub isn't watched");
+    free(file);
+    close(fd);
+}
+
+/* Removes the file behind a descriptor where its name still leads to it. */
+static void remove_file(int fd)
+{
+    char link[64], path[PATH_MAX];
+    struct stat held, there;
+
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, sizeof(path) - 1);
+    if (length <= 0 || path[0] != '/')
+        return;
+    path[length] = '\0';
+    if (fstat(fd, &held) == 0 && lstat(path, &there) == 0 && held.st_dev == there.st_dev &&
+        held.st_ino == there.st_ino)
+        unlink(path);
+}
+
+static void removal_work(uv_work_t *work)
+{
+    struct removal *removal = work->data;
+
+    remove_file(removal->file->fd);
+}
+
+static void removal_done(uv_work_t *work, int status)
+{
+    struct removal *removal = work->data;
+
+    (void)status;
+    put_file(removal->file);
+    free(removal);
+}
+
+void mkt_stubs_drop(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES], bool unlink)
+{
+    struct stub *stub = find(stubs, object);
+    struct removal *removal;
+
+    if (!stub)
+        return;
+    removal = unlink ? malloc(sizeof(*removal)) : NULL;
+    if (removal) {
+        removal->work.data = removal;
+        removal->file = stub->file;
+        if (uv_queue_work(&stubs->daemon->loop, &removal->work, removal_work, removal_done) == 0) {
+            HASH_DEL(stubs->table, stub);
+            free(stub);
+            return;
+        }
+        free(removal);
+    }
+    forget(stubs, stub);
+}
+
+void mkt_stubs_drop_all(struct mkt_stubs *stubs)
+{
+    struct stub *stub, *next;
+
+    HASH_ITER (hh, stubs->table, stub, next) {
+        remove_file(stub->file->fd);
+        forget(stubs, stub);
+    }
+}
+
+static void scan_work(uv_work_t *work)
+{
+    struct scan *scan = work->data;
+    struct stat facts;
+
+    for (size_t i = 0; i < scan->count; i++) {
+        struct look *look = &scan->looks[i];
+        look->removed = fstat(look->file->fd, &facts) == 0 ? facts.st_nlink == 0
+                                                           : errno == ESTALE || errno == ENOENT;
+    }
+}
+
+static void scan_done(uv_work_t *work, int status)
+{
+    struct scan *scan = work->data;
+    struct mkt_stubs *stubs = scan->stubs;
+    uint64_t now_ms = mkt_daemon_now_ms();
+
+    stubs->scanning = false;
+    for (size_t i = 0; i < scan->count; i++) {
+        struct look *look = &scan->looks[i];
+        struct stub *stub = find(stubs, look->object);
+        if (status == 0 && look->removed && stub && stub->file == look->file) {
+            forget(stubs, stub);
+            mkt_market_stub_removed(stubs->daemon->market, look->object, now_ms);
+        }
+        put_file(look->file);
+    }
+    free(scan);
+    mkt_shell_settle(stubs->daemon);
+}
+
+/* True if the object that the stub stands for is in the market. */
+static bool has_object(struct mkt_stubs *stubs, const struct stub *stub)
+{
+    struct mkt_name name = {.parent_dev = 0};
+    uint8_t object[MKT_ID_BYTES];
+
+    memcpy(name.object, stub->object, MKT_ID_BYTES);
+    name.leaf = name.path = (struct mkt_bytes){.data = "", .length = 0};
+    return mkt_market_resolve(stubs->daemon->market, &name, object);
+}
+
+static void forget_orphans(struct mkt_stubs *stubs)
+{
+    struct stub *stub, *next;
+    uint64_t now_ms = mkt_daemon_now_ms();
+
+    HASH_ITER (hh, stubs->table, stub, next)
+        if (now_ms - stub->since_ms > ORPHAN_MS && !has_object(stubs, stub))
+            forget(stubs, stub);
+}
+
+void mkt_stubs_scan(struct mkt_stubs *stubs)
+{
+    struct stub *stub, *next;
+    struct scan *scan;
+
+    if (stubs->scanning)
+        return; /* a file system that hangs */
+    forget_orphans(stubs);
+    size_t count = HASH_COUNT(stubs->table);
+    scan = count > 0 ? malloc(sizeof(*scan) + count * sizeof(scan->looks[0])) : NULL;
+    if (!scan)
+        return;
+    scan->work.data = scan;
+    scan->stubs = stubs;
+    scan->count = 0;
+    HASH_ITER (hh, stubs->table, stub, next) {
+        struct look *look = &scan->looks[scan->count++];
+        memcpy(look->object, stub->object, MKT_ID_BYTES);
+        look->removed = false;
+        look->file = stub->file;
+        look->file->references++;
+    }
+    stubs->scanning = uv_queue_work(&stubs->daemon->loop, &scan->work, scan_work, scan_done) == 0;
+    if (!stubs->scanning) {
+        while (scan->count > 0)
+            put_file(scan->looks[--scan->count].file);
+        free(scan);
+    }
+}

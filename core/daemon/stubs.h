@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The stubs: the small files that stand for objects. A descriptor of each is held, so that it can
+ * be found again wherever it was moved; once a second a worker looks which ones were removed. File
+ * systems may hang, so nothing here touches one in the loop's thread. Loop thread only.
+ */
+#ifndef MKT_DAEMON_STUBS_H
+#define MKT_DAEMON_STUBS_H
+
+#include "core/daemon/daemon.h"
+
+struct mkt_stubs *mkt_stubs_create(struct mkt_daemon *daemon); /* NULL: out of memory */
+/* Waits for nothing: a scan that hangs is left to itself. */
+void mkt_stubs_destroy(struct mkt_stubs *stubs);
+
+/* Keeps (and owns) the descriptor of an object's stub, in place of an earlier one. */
+void mkt_stubs_keep(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES], int fd);
+/* The object is gone: forgets its stub, and removes the file where it still stands if `unlink`. */
+void mkt_stubs_drop(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES], bool unlink);
+/* Removes all at once, waiting for it: what is discarded at the daemon's end. */
+void mkt_stubs_drop_all(struct mkt_stubs *stubs);
+
+/* Once a second: looks after the stubs, and forgets those whose object never came to be. */
+void mkt_stubs_scan(struct mkt_stubs *stubs);
+uint32_t mkt_stubs_count(const struct mkt_stubs *stubs);
+
+#endif
