@@ -2,6 +2,7 @@
 #include "core/client/client.h"
 #include "core/client/directory.h"
 #include "core/client/internal.h"
+#include "core/client/name.h"
 #include "core/client/start.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -252,7 +253,10 @@ uint64_t mkt_client_round_trips(const struct mkt_client *client)
 void mkt_client_rule(const struct mkt_client *client, const char *path, struct mkt_rule *rule_out)
 {
     struct mkt_rule rule = client->defaults;
-    const struct mkt_rule *found = mkt_rules_match(client->rules, client->rules_count, path);
+    char *absolute = path[0] == '/' ? NULL : mkt_path_absolute(path);
+    const struct mkt_rule *found = mkt_rules_match(client->rules, client->rules_count,
+                                                   absolute != NULL ? absolute : path);
+    free(absolute);
     if (found != NULL) {
         rule.pattern = found->pattern;
         rule.wait_ms = found->wait_ms;

@@ -38,7 +38,7 @@ static char *join(const char *folder, size_t folder_length, const char *name)
     return path;
 }
 
-static char *absolute_path(const char *path)
+char *mkt_path_absolute(const char *path)
 {
     char *folder = path[0] == '/' ? NULL : getcwd(NULL, 0);
     size_t length = 0;
@@ -170,7 +170,7 @@ enum mkt_status mkt_place_init(struct mkt_place *place_out, const char *path,
 {
     struct mkt_place place = {.kind = MKT_PLACE_FOREIGN};
     place.real = strdup(path);
-    place.path = absolute_path(path);
+    place.path = mkt_path_absolute(path);
     if (place.real == NULL || place.path == NULL) {
         mkt_place_fini(&place);
         return mkt_error_set(error, MKT_NO_MEMORY, "out of memory for the path %.200s", path);

@@ -28,6 +28,9 @@ struct mkt_place {
     struct mkt_stub_disk stub; /* STUB */
 };
 
+/* The path from the root, tidied but not resolved; malloc'ed. NULL: out of memory, or the current folder has gone. */
+char *mkt_path_absolute(const char *path);
+
 /* MKT_NO_MEMORY. */
 enum mkt_status mkt_place_init(struct mkt_place *place_out, const char *path,
                                struct mkt_error *error);
