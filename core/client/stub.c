@@ -33,6 +33,24 @@ static enum mkt_status new_object(uint8_t object_out[MKT_ID_BYTES], struct mkt_e
     return MKT_OK;
 }
 
+/* A descriptor that knows the file's name: one from O_TMPFILE never does, and the daemon finds the
+ * stub by it. */
+static int reopen(const struct mkt_place *place, int fd)
+{
+    struct stat unnamed, named;
+    int again = open(place->real, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    if (again < 0)
+        return fd;
+    if (fstat(fd, &unnamed) != 0 || fstat(again, &named) != 0 || unnamed.st_dev != named.st_dev ||
+        unnamed.st_ino != named.st_ino) {
+        close(again);
+        return fd;
+    }
+    close(fd);
+    return again;
+}
+
 /* A file that gets its name once it is whole. -1: this file system can't. */
 static int make_whole(const struct mkt_place *place, struct mkt_stub_disk *stub)
 {
@@ -47,7 +65,7 @@ static int make_whole(const struct mkt_place *place, struct mkt_stub_disk *stub)
     snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
     if (write_stub(fd, stub, &error) == MKT_OK &&
         linkat(AT_FDCWD, name, AT_FDCWD, place->real, AT_SYMLINK_FOLLOW) == 0)
-        return fd;
+        return reopen(place, fd);
     int reason = errno;
     close(fd);
     errno = reason;
