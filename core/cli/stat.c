@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/cli/cli.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct options {
+    bool json;
+    const char *file;
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct options *options = state->input;
+    switch (key) {
+    case 'j':
+        options->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (options->file)
+            argp_error(state, "one FILE only");
+        options->file = argument;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option argp_options[] = {
+    {"json", 'j', 0, 0, "Print what the daemon says, for programs", 0}, {0}};
+static const struct argp argp = {
+    argp_options, parse, "[FILE]",
+    "Shows one file of the market: its versions with their sizes, pieces, readers and ages, and who writes it. Without "
+    "FILE, the market itself."
+    "\v"
+    "DATA is raw data of datasets, IMAGE the rest of the HDF5 file, INDEX what finds the pieces. The "
+    "newest version is marked with *. MEMORY of a file counts what versions share once.",
+    NULL, NULL, NULL};
+
+/* ---- a file ---- */
+
+static void print_versions(const json_t *versions)
+{
+    static const char *const headings[] = {">VERSION", ">AGE",    ">DATA",   ">IMAGE", ">INDEX",
+                                           ">ARRAYS",  ">PIECES", ">READERS"};
+    static const char *const counts[] = {"arrays", "pieces", "readers"};
+    static const char *const sizes[] = {"data_bytes", "image_bytes", "index_bytes"};
+    struct mkt_cli_table *table = mkt_cli_table_create(8, headings);
+    const json_t *version;
+    size_t row;
+    json_array_foreach(versions, row, version) {
+        char text[8][MKT_CLI_SHOWN_BYTES];
+        const char *cells[8];
+        snprintf(text[0], sizeof(text[0]), "%s%" PRIu64,
+                 json_is_true(json_object_get(version, "newest")) ? "*" : "",
+                 mkt_cli_number(version, "version"));
+        mkt_cli_show_age(mkt_cli_number(version, "age_s") * 1000, text[1]);
+        for (int i = 0; i < 3; i++) {
+            mkt_cli_show_size(mkt_cli_number(version, sizes[i]), text[2 + i]);
+            snprintf(text[5 + i], sizeof(text[5 + i]), "%" PRIu64, mkt_cli_number(version, counts[i]));
+        }
+        for (int i = 0; i < 8; i++)
+            cells[i] = text[i];
+        mkt_cli_table_add(table, cells);
+    }
+    if (json_array_size(versions))
+        mkt_cli_table_print(table, stdout);
+    mkt_cli_table_destroy(table);
+}
+
+static void print_file(const json_t *object)
+{
+    char size[MKT_CLI_SHOWN_BYTES];
+    const json_t *writer = json_object_get(object, "writer");
+    printf("path     %s\nobject   %s\nmemory   %s\nreaders  %" PRIu64 "\n",
+           mkt_cli_string(object, "path"), mkt_cli_string(object, "object"),
+           mkt_cli_show_size(mkt_cli_number(object, "bytes"), size),
+           mkt_cli_number(object, "readers"));
+    if (json_is_object(writer))
+        printf("writer   %s, process %" PRIu64 ", %" PRIu64 " rank%s\n",
+               mkt_cli_string(writer, "program"), mkt_cli_number(writer, "pid"),
+               mkt_cli_number(writer, "ranks"), mkt_cli_number(writer, "ranks") == 1 ? "" : "s");
+    else
+        puts("writer   none");
+    if (mkt_cli_number(object, "newest_version") == 0)
+        puts("no version is published yet: it appears when the writer closes the file");
+    print_versions(json_object_get(object, "all_versions"));
+}
+
+/* ---- the market ---- */
+
+static void print_market(const json_t *status)
+{
+    static const struct {
+        const char *key, *label;
+    } sizes[] = {{"limit_bytes", "limit"},     {"used_bytes", "used"},
+                 {"live_bytes", "versions"},   {"granted_bytes", "being written"},
+                 {"resident_bytes", "resident"}};
+    static const char *const counts[] = {"objects", "versions", "groups", "sessions", "waiting_opens",
+                                         "waiting_grants"};
+    static const char *const labels[] = {"files",     "versions",      "files open",
+                                         "processes", "waiting opens", "waiting writes"};
+    char text[MKT_CLI_SHOWN_BYTES];
+    const json_t *memory = json_object_get(status, "memory");
+    printf("%-16s%s, process %" PRIu64 " on %s, up %s\n", "h5marketd", mkt_cli_string(status, "version"),
+           mkt_cli_number(status, "pid"), mkt_cli_string(status, "host"),
+           mkt_cli_show_age(mkt_cli_number(status, "uptime_s") * 1000, text));
+    printf("%-16s%s\n%-16s%s\n%-16s%s\n", "folder", mkt_cli_string(status, "directory"), "log",
+           mkt_cli_string(status, "log"), "configuration",
+           json_is_string(json_object_get(status, "config")) ? mkt_cli_string(status, "config")
+                                                             : "none, all defaults");
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        printf("%-16s%-14s %s", i == 0 ? "memory" : "", sizes[i].label,
+               mkt_cli_show_size(mkt_cli_number(memory, sizes[i].key), text));
+        if (i == 0)
+            printf(", of %s (%s)", mkt_cli_show_size(mkt_cli_number(memory, "of_bytes"), text),
+                   mkt_cli_string(memory, "source"));
+        putchar('\n');
+    }
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+        printf("%-16s%" PRIu64 "\n", labels[i], mkt_cli_number(status, counts[i]));
+}
+
+static int explain_missing(const char *file)
+{
+    switch (mkt_path_kind(file)) {
+    case MKT_PATH_STUB:
+        mkt_cli_complain("%s is the entry of a file that this market doesn't hold; `h5market doctor` says why", file);
+        break;
+    case MKT_PATH_FILE:
+        mkt_cli_complain("%s is an ordinary file, not in the market", file);
+        break;
+    case MKT_PATH_NONE:
+        mkt_cli_complain("%s: not in the market; `h5market ls` lists what is", file);
+        break;
+    }
+    return MKT_CLI_NOT_IN_MARKET;
+}
+
+static int show(struct mkt_client *client, const struct options *options)
+{
+    struct mkt_error error = {0};
+    char *text = NULL;
+    enum mkt_query what = options->file ? MKT_QUERY_STAT : MKT_QUERY_STATUS;
+    json_t *answer = NULL;
+    if (options->file &&
+        mkt_client_query(client, what, options->file, &text, &error) == MKT_NOT_FOUND)
+        return explain_missing(options->file);
+    free(text);
+    int result = mkt_cli_query(client, what, options->file, &answer);
+    if (result != MKT_CLI_OK)
+        return result;
+    if (options->json)
+        mkt_cli_print_json(answer);
+    else if (options->file)
+        print_file(answer);
+    else
+        print_market(answer);
+    json_decref(answer);
+    return MKT_CLI_OK;
+}
+
+int mkt_cli_stat(int argc, char **argv)
+{
+    struct options options = {0};
+    struct mkt_client *client;
+    mkt_cli_parse(&argp, 0, argc, argv, &options);
+    int result = mkt_cli_connect(false, NULL, &client);
+    if (result != MKT_CLI_OK)
+        return result;
+    result = show(client, &options);
+    mkt_client_destroy(client);
+    return result;
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One piece into its dataset. Boxes and slabs go straight from the market's memory. A piece that
+ * covers only part of its box (masked or a list) is laid over what the file has there already; a sparse
+ * list is written element by element.
+ */
+#include "vol/save/save.h"
+
+#include "transport/engine.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define LIST_SPARSE      16          /* elements of the box for one of the list */
+#define LIST_BOX_MAX     (256u << 20) /* bytes */
+#define LIST_BATCH       65536       /* elements of one write */
+
+static enum mkt_status write_failed(struct mkt_save_dataset *dataset)
+{
+    return mkt_save_hdf5_failed("writing dataset", dataset->name, dataset->error);
+}
+
+/* The elements of a slab in the dataset's space; H5S_ALL for a scalar. */
+static hid_t file_space(const struct mkt_save_dataset *dataset, const struct mkt_slab *slab)
+{
+    hsize_t start[MKT_MAX_RANK], stride[MKT_MAX_RANK], count[MKT_MAX_RANK], block[MKT_MAX_RANK];
+    if (slab->rank == 0)
+        return H5S_ALL;
+    for (uint32_t d = 0; d < slab->rank; d++) {
+        start[d] = slab->dim[d].start;
+        count[d] = slab->dim[d].count;
+        block[d] = slab->dim[d].block;
+        stride[d] = count[d] > 1 ? slab->dim[d].stride : block[d];
+    }
+    hid_t space = H5Dget_space(dataset->id);
+    if (space >= 0 && H5Sselect_hyperslab(space, H5S_SELECT_SET, start, stride, count, block) < 0) {
+        H5Sclose(space);
+        space = H5I_INVALID_HID;
+    }
+    return space;
+}
+
+/* The same elements packed. */
+static hid_t packed_space(const struct mkt_slab *slab)
+{
+    hsize_t dims[MKT_MAX_RANK];
+    if (slab->rank == 0)
+        return H5S_ALL;
+    for (uint32_t d = 0; d < slab->rank; d++)
+        dims[d] = mkt_dim_elements(&slab->dim[d]);
+    return H5Screate_simple((int)slab->rank, dims, NULL);
+}
+
+static void close_space(hid_t space)
+{
+    if (space > 0 && space != H5S_ALL)
+        H5Sclose(space);
+}
+
+/* Moves the packed elements of a slab between memory and file. Only one of the buffers is given. */
+static enum mkt_status transfer(struct mkt_save_dataset *dataset, const struct mkt_slab *slab,
+                                const void *from, void *to)
+{
+    herr_t result = -1;
+    hid_t file = file_space(dataset, slab), memory = packed_space(slab);
+    if (file >= 0 && memory >= 0 && from)
+        result = H5Dwrite(dataset->id, dataset->type, memory, file, H5P_DEFAULT, from);
+    else if (file >= 0 && memory >= 0)
+        result = H5Dread(dataset->id, dataset->type, memory, file, H5P_DEFAULT, to);
+    enum mkt_status status = result < 0 ? write_failed(dataset) : MKT_OK;
+    close_space(file);
+    close_space(memory);
+    return status;
+}
+
+struct overlay {
+    void *memory;
+    const void *piece;
+};
+
+static void overlay_move(void *context, const struct mkt_move *move)
+{
+    struct overlay *overlay = context;
+    mkt_engine_shm.move(move, MKT_GET, overlay->memory, (void *)(uintptr_t)overlay->piece);
+}
+
+/* Reads the box, lays the piece over it and writes it. */
+static enum mkt_status write_over_box(struct mkt_save_dataset *dataset, const struct mkt_piece *piece,
+                                      const void *data, const void *table)
+{
+    const struct mkt_slab *box = &piece->slab;
+    uint32_t element_bytes = dataset->array.element_bytes;
+    struct mkt_layout layout;
+    struct overlay overlay = {.piece = data};
+    overlay.memory = malloc(mkt_slab_elements(box) * element_bytes);
+    if (!overlay.memory)
+        return mkt_error_set(dataset->error, MKT_NO_MEMORY, "out of memory at dataset %s",
+                             dataset->name);
+    enum mkt_status status = transfer(dataset, box, NULL, overlay.memory);
+    if (status == MKT_OK) {
+        mkt_layout_packed(&layout, box, element_bytes, 0);
+        mkt_plan_piece(box, &layout, piece, table, element_bytes, overlay_move, &overlay);
+        status = transfer(dataset, box, overlay.memory, NULL);
+    }
+    free(overlay.memory);
+    return status;
+}
+
+/* The coordinates of the element with packed index `at` in the box. */
+static void locate(const struct mkt_slab *box, uint64_t at, hsize_t *coordinates_out)
+{
+    for (uint32_t d = box->rank; d-- > 0;) {
+        uint64_t elements = mkt_dim_elements(&box->dim[d]);
+        coordinates_out[d] = box->dim[d].start + at % elements;
+        at /= elements;
+    }
+}
+
+static enum mkt_status write_elements(struct mkt_save_dataset *dataset, size_t count,
+                                      const hsize_t *coordinates, const void *data)
+{
+    herr_t result = -1;
+    hsize_t dims = count;
+    hid_t file = H5Dget_space(dataset->id), memory = H5Screate_simple(1, &dims, NULL);
+    if (file >= 0 && memory >= 0 &&
+        H5Sselect_elements(file, H5S_SELECT_SET, count, coordinates) >= 0)
+        result = H5Dwrite(dataset->id, dataset->type, memory, file, H5P_DEFAULT, data);
+    enum mkt_status status = result < 0 ? write_failed(dataset) : MKT_OK;
+    close_space(file);
+    close_space(memory);
+    return status;
+}
+
+/* Element by element, in batches; the data lies in the order of the table. */
+static enum mkt_status write_list(struct mkt_save_dataset *dataset, const struct mkt_piece *piece,
+                                  const uint8_t *data, const uint64_t *table)
+{
+    uint32_t rank = dataset->array.rank;
+    uint64_t entries = piece->table.length / (2 * sizeof(uint64_t));
+    hsize_t *coordinates = malloc(LIST_BATCH * rank * sizeof(hsize_t));
+    enum mkt_status status = MKT_OK;
+    size_t count = 0;
+    if (!coordinates)
+        return mkt_error_set(dataset->error, MKT_NO_MEMORY, "out of memory at dataset %s",
+                             dataset->name);
+    for (uint64_t entry = 0; entry < entries && status == MKT_OK; entry++) {
+        for (uint64_t i = 0; i < table[2 * entry + 1] && status == MKT_OK; i++) {
+            locate(&piece->slab, table[2 * entry] + i, coordinates + count++ * rank);
+            if (count < LIST_BATCH)
+                continue;
+            status = write_elements(dataset, count, coordinates, data);
+            data += count * dataset->array.element_bytes;
+            count = 0;
+        }
+    }
+    if (count && status == MKT_OK)
+        status = write_elements(dataset, count, coordinates, data);
+    free(coordinates);
+    return status;
+}
+
+static bool list_is_sparse(const struct mkt_save_dataset *dataset, const struct mkt_piece *piece)
+{
+    uint64_t box = mkt_slab_elements(&piece->slab);
+    uint64_t listed = piece->data.length / dataset->array.element_bytes;
+    return box / LIST_SPARSE > listed || box > LIST_BOX_MAX / dataset->array.element_bytes;
+}
+
+static enum mkt_status write_mapped(struct mkt_save_dataset *dataset, const struct mkt_piece *piece,
+                                    const void *data, const void *table)
+{
+    if (piece->form == MKT_PIECE_BOX || piece->form == MKT_PIECE_SLAB)
+        return transfer(dataset, &piece->slab, data, NULL);
+    if (!mkt_piece_table_is_valid(piece, table, dataset->array.element_bytes))
+        return mkt_error_set(dataset->error, MKT_CORRUPT, "a piece of dataset %s is corrupt",
+                             dataset->name);
+    if (piece->form == MKT_PIECE_LIST && list_is_sparse(dataset, piece))
+        return write_list(dataset, piece, data, table);
+    return write_over_box(dataset, piece, data, table);
+}
+
+enum mkt_status mkt_save_piece(struct mkt_save_dataset *dataset, const struct mkt_piece *piece)
+{
+    void *data, *table = NULL;
+    if (mkt_save_is_interrupted())
+        return mkt_error_set(dataset->error, MKT_CANCELLED, "interrupted; nothing was written");
+    enum mkt_status status =
+        mkt_client_map(dataset->client, &piece->data, false, &data, dataset->error);
+    if (status == MKT_OK && piece->table.length)
+        status = mkt_client_map(dataset->client, &piece->table, false, &table, dataset->error);
+    if (status == MKT_OK)
+        status = write_mapped(dataset, piece, data, table);
+    if (status == MKT_OK)
+        mkt_save_progress_add(dataset->progress, piece->data.length);
+    return status;
+}
