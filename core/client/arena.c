@@ -20,10 +20,10 @@ static uint64_t page_bytes(void)
     return bytes;
 }
 
-void mkt_arenas_fini(struct mkt_arenas *arenas)
+void mkt_mapped_arenas_fini(struct mkt_mapped_arenas *arenas)
 {
     for (uint32_t i = 0; i < arenas->count; i++) {
-        struct mkt_arena *arena = &arenas->list[i];
+        struct mkt_mapped_arena *arena = &arenas->list[i];
         for (int view = 0; view < 2; view++) {
             if (arena->views[view].base != NULL)
                 munmap(arena->views[view].base, arena->size_bytes);
@@ -31,10 +31,10 @@ void mkt_arenas_fini(struct mkt_arenas *arenas)
         }
     }
     free(arenas->list);
-    *arenas = (struct mkt_arenas){0};
+    *arenas = (struct mkt_mapped_arenas){0};
 }
 
-static struct mkt_arena *find_arena(const struct mkt_arenas *arenas, uint32_t id)
+static struct mkt_mapped_arena *find_arena(const struct mkt_mapped_arenas *arenas, uint32_t id)
 {
     for (uint32_t i = 0; i < arenas->count; i++)
         if (arenas->list[i].id == id)
@@ -65,24 +65,26 @@ static enum mkt_status map_view(struct mkt_arena_view *view, int fd, uint64_t si
 }
 
 /* The arena's table entry, made if need be. */
-static enum mkt_status enter_arena(struct mkt_arenas *arenas, uint32_t id, uint64_t size_bytes,
-                                   struct mkt_arena **arena_out, struct mkt_error *error)
+static enum mkt_status enter_arena(struct mkt_mapped_arenas *arenas, uint32_t id,
+                                   uint64_t size_bytes, struct mkt_mapped_arena **arena_out,
+                                   struct mkt_error *error)
 {
-    struct mkt_arena *arena = find_arena(arenas, id);
+    struct mkt_mapped_arena *arena = find_arena(arenas, id);
     if (arena == NULL) {
-        struct mkt_arena *list = realloc(arenas->list, (arenas->count + 1) * sizeof(*arenas->list));
+        struct mkt_mapped_arena *list =
+            realloc(arenas->list, (arenas->count + 1) * sizeof(*arenas->list));
         if (list == NULL)
             return mkt_error_set(error, MKT_NO_MEMORY, "out of memory");
         arenas->list = list;
         arena = &list[arenas->count++];
-        *arena = (struct mkt_arena){.id = id, .size_bytes = size_bytes};
+        *arena = (struct mkt_mapped_arena){.id = id, .size_bytes = size_bytes};
     }
     *arena_out = arena;
     return MKT_OK;
 }
 
-static enum mkt_status fetch_view(struct mkt_arenas *arenas, struct mkt_link *link, uint32_t id,
-                                  bool writable, struct mkt_arena **arena_out,
+static enum mkt_status fetch_view(struct mkt_mapped_arenas *arenas, struct mkt_link *link,
+                                  uint32_t id, bool writable, struct mkt_mapped_arena **arena_out,
                                   struct mkt_error *error)
 {
     int fd = -1;
@@ -136,13 +138,13 @@ static void enter_pages(const struct mkt_arena_view *view, uint64_t offset, uint
     }
 }
 
-enum mkt_status mkt_arenas_map(struct mkt_arenas *arenas, struct mkt_link *link,
-                               const struct mkt_extent *extent, bool writable, void **address_out,
-                               struct mkt_error *error)
+enum mkt_status mkt_mapped_arenas_map(struct mkt_mapped_arenas *arenas, struct mkt_link *link,
+                                      const struct mkt_extent *extent, bool writable,
+                                      void **address_out, struct mkt_error *error)
 {
     if (extent->arena == 0 || extent->length == 0)
         return mkt_error_set(error, MKT_INVALID, "an empty extent can't be mapped");
-    struct mkt_arena *arena = find_arena(arenas, extent->arena);
+    struct mkt_mapped_arena *arena = find_arena(arenas, extent->arena);
     if (arena == NULL || arena->views[writable].base == NULL) {
         enum mkt_status status = fetch_view(arenas, link, extent->arena, writable, &arena, error);
         if (status != MKT_OK)

@@ -13,22 +13,22 @@ struct mkt_arena_view {
     uint64_t *entered; /* a bit a page: it is in this process's page tables */
 };
 
-struct mkt_arena {
+struct mkt_mapped_arena {
     uint32_t id;
     uint64_t size_bytes;
     struct mkt_arena_view views[2]; /* read-only, writable */
 };
 
-struct mkt_arenas {
-    struct mkt_arena *list;
+struct mkt_mapped_arenas {
+    struct mkt_mapped_arena *list;
     uint32_t count;
 };
 
-void mkt_arenas_fini(struct mkt_arenas *arenas);
+void mkt_mapped_arenas_fini(struct mkt_mapped_arenas *arenas);
 /* The address of an extent; asks the daemon for the arena once a view. MKT_PROTOCOL if the extent
  * can't be. */
-enum mkt_status mkt_arenas_map(struct mkt_arenas *arenas, struct mkt_link *link,
-                               const struct mkt_extent *extent, bool writable, void **address_out,
-                               struct mkt_error *error);
+enum mkt_status mkt_mapped_arenas_map(struct mkt_mapped_arenas *arenas, struct mkt_link *link,
+                                      const struct mkt_extent *extent, bool writable,
+                                      void **address_out, struct mkt_error *error);
 
 #endif

@@ -211,7 +211,7 @@ void mkt_client_destroy(struct mkt_client *client)
     if (client->pid == getpid() && !client->link.lost)
         (void)!mkt_link_flush(&client->link, &error);
     mkt_link_close(&client->link);
-    mkt_arenas_fini(&client->arenas);
+    mkt_mapped_arenas_fini(&client->arenas);
     mkt_pool_fini(&client->pool);
     free(client->files);
     free(client->rules);
@@ -254,8 +254,8 @@ void mkt_client_rule(const struct mkt_client *client, const char *path, struct m
 {
     struct mkt_rule rule = client->defaults;
     char *absolute = path[0] == '/' ? NULL : mkt_path_absolute(path);
-    const struct mkt_rule *found = mkt_rules_match(client->rules, client->rules_count,
-                                                   absolute != NULL ? absolute : path);
+    const struct mkt_rule *found =
+        mkt_rules_match(client->rules, client->rules_count, absolute != NULL ? absolute : path);
     free(absolute);
     if (found != NULL) {
         rule.pattern = found->pattern;

@@ -158,7 +158,8 @@ enum mkt_status mkt_client_reserve(struct mkt_client *client, uint64_t bytes,
     }
     if (status != MKT_OK)
         return status;
-    status = mkt_arenas_map(&client->arenas, &client->link, &extent, true, address_out, error);
+    status =
+        mkt_mapped_arenas_map(&client->arenas, &client->link, &extent, true, address_out, error);
     if (status != MKT_OK) {
         mkt_client_unreserve(client, &extent);
         return status;
@@ -184,5 +185,6 @@ enum mkt_status mkt_client_map(struct mkt_client *client, const struct mkt_exten
     enum mkt_status status = mkt_client_check(client, error);
     if (status != MKT_OK)
         return status;
-    return mkt_arenas_map(&client->arenas, &client->link, extent, writable, address_out, error);
+    return mkt_mapped_arenas_map(&client->arenas, &client->link, extent, writable, address_out,
+                                 error);
 }

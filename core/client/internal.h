@@ -34,7 +34,7 @@ struct mkt_client {
     uint32_t full_timeout_ms;
     uint64_t started_ms; /* when it connected, by the node's monotonic clock, which the daemon reads
                             too */
-    struct mkt_arenas arenas;
+    struct mkt_mapped_arenas arenas;
     struct mkt_pool pool;
     struct mkt_client_file *files;
     uint32_t files_count, files_capacity;

@@ -28,7 +28,8 @@ struct mkt_place {
     struct mkt_stub_disk stub; /* STUB */
 };
 
-/* The path from the root, tidied but not resolved; malloc'ed. NULL: out of memory, or the current folder has gone. */
+/* The path from the root, tidied but not resolved; malloc'ed. NULL: out of memory, or the current
+ * folder has gone. */
 char *mkt_path_absolute(const char *path);
 
 /* MKT_NO_MEMORY. */
