@@ -185,8 +185,7 @@ static enum mkt_status send_commits(struct mkt_client *client, const struct mkt_
     struct mkt_msg msg = {.commit = {.file = commit->file,
                                      .hash = commit->hash,
                                      .unchanged = commit->unchanged,
-                                     .keep_open = commit->keep_open,
-                                     .image = *image}};
+                                     .keep_open = commit->keep_open}};
     if (commit->failure != NULL) {
         size_t length = strnlen(commit->failure, FAILURE_MAX_BYTES);
         msg.commit.failure = (struct mkt_bytes){length > 0 ? commit->failure : "unknown",
@@ -198,6 +197,8 @@ static enum mkt_status send_commits(struct mkt_client *client, const struct mkt_
             return status;
         msg.type = MKT_MSG_COMMIT;
         msg.request = 0;
+        if (!msg.commit.more)
+            msg.commit.image = *image;
         status = send_commit(client, &msg, version_out, error);
         free((void *)msg.commit.arrays.data);
         if (status != MKT_OK)

@@ -272,39 +272,6 @@ static enum mkt_status wait_for_room(struct mkt_link *link, uint64_t started_ms,
                          link->silence_ms / 1000);
 }
 
-/* The descriptor rides on the first byte. */
-static enum mkt_status send_all(struct mkt_link *link, int fd, struct mkt_error *error)
-{
-    size_t sent = 0;
-    uint64_t progress_ms = mkt_now_ms();
-    while (sent < link->out_bytes) {
-        ssize_t bytes = send_some(link, sent, sent == 0 ? fd : -1);
-        if (bytes > 0) {
-            sent += (size_t)bytes;
-            progress_ms = mkt_now_ms();
-            continue;
-        }
-        if (bytes < 0 && errno == EINTR)
-            continue;
-        if (bytes < 0 && errno != EAGAIN && errno != ENOBUFS)
-            return mkt_link_lose(link, error, MKT_PEER_DOWN, "the market daemon has gone (%s)",
-                                 strerror(errno));
-        enum mkt_status status = wait_for_room(link, progress_ms, error);
-        if (status != MKT_OK)
-            return status;
-    }
-    link->out_bytes = 0;
-    return MKT_OK;
-}
-
-enum mkt_status mkt_link_flush(struct mkt_link *link, struct mkt_error *error)
-{
-    if (link->out_bytes == 0)
-        return MKT_OK;
-    enum mkt_status status = check_stream(link, error);
-    return status == MKT_OK ? send_all(link, -1, error) : status;
-}
-
 /* ---- receiving ---- */
 
 static void take_fds(struct mkt_link *link, struct msghdr *message)
@@ -421,6 +388,62 @@ static enum mkt_status next_frame(struct mkt_link *link, struct mkt_msg *msg_out
     }
 }
 
+/* ---- sending, the rest ---- */
+
+static enum mkt_status end_by_daemon(struct mkt_link *link, const struct mkt_msg *msg,
+                                     struct mkt_error *error)
+{
+    return mkt_link_lose(link, error, MKT_PEER_DOWN, "the market daemon ends the connection: %.*s",
+                         (int)msg->error.text.length, (const char *)msg->error.text.data);
+}
+
+/* The daemon doesn't read any more. Before it went it may have said why. */
+static enum mkt_status explain_broken(struct mkt_link *link, int reason, struct mkt_error *error)
+{
+    struct mkt_msg msg;
+    int fd = -1;
+    while (next_frame(link, &msg, &fd, NULL) == MKT_OK) {
+        if (fd >= 0)
+            close(fd);
+        if (msg.type == MKT_MSG_ERROR && msg.request == 0)
+            return end_by_daemon(link, &msg, error);
+    }
+    return mkt_link_lose(link, error, MKT_PEER_DOWN, "the market daemon has gone (%s)",
+                         strerror(reason));
+}
+
+/* The descriptor rides on the first byte. */
+static enum mkt_status send_all(struct mkt_link *link, int fd, struct mkt_error *error)
+{
+    size_t sent = 0;
+    uint64_t progress_ms = mkt_now_ms();
+    while (sent < link->out_bytes) {
+        ssize_t bytes = send_some(link, sent, sent == 0 ? fd : -1);
+        if (bytes > 0) {
+            sent += (size_t)bytes;
+            progress_ms = mkt_now_ms();
+            continue;
+        }
+        if (bytes < 0 && errno == EINTR)
+            continue;
+        if (bytes < 0 && errno != EAGAIN && errno != ENOBUFS)
+            return explain_broken(link, errno, error);
+        enum mkt_status status = wait_for_room(link, progress_ms, error);
+        if (status != MKT_OK)
+            return status;
+    }
+    link->out_bytes = 0;
+    return MKT_OK;
+}
+
+enum mkt_status mkt_link_flush(struct mkt_link *link, struct mkt_error *error)
+{
+    if (link->out_bytes == 0)
+        return MKT_OK;
+    enum mkt_status status = check_stream(link, error);
+    return status == MKT_OK ? send_all(link, -1, error) : status;
+}
+
 /* ---- waiting ---- */
 
 struct waiting {
@@ -497,11 +520,7 @@ static enum mkt_status await_number(struct mkt_link *link, uint64_t number,
             if (fd >= 0)
                 close(fd);
             if (reply_out->request == 0 && reply_out->type == MKT_MSG_ERROR)
-                return mkt_link_lose(
-                    link, error, MKT_PEER_DOWN, "the market daemon ends the connection: %.*s",
-                    (int)reply_out->error.text.length,
-                    reply_out->error.text.length > 0 ? (const char *)reply_out->error.text.data
-                                                     : "");
+                return end_by_daemon(link, reply_out, error);
             if (reply_out->request == 0 || reply_out->request >= link->next_request)
                 return mkt_link_lose(link, error, MKT_PROTOCOL,
                                      "the market daemon answered what was never asked");

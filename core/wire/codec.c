@@ -59,7 +59,7 @@ void mkt_codec_list(struct mkt_codec *codec, const void **data, size_t length)
     if (codec->mode == MKT_CODEC_READ) {
         if (!codec_has(codec, length))
             return;
-        *data = length > 0 ? codec->in + codec->at : NULL;
+        *data = codec->in + codec->at; /* never NULL, for those who copy nothing from it */
         codec->at += length;
     } else {
         mkt_codec_raw(codec, (void *)*data, length);

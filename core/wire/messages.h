@@ -208,7 +208,7 @@ struct mkt_msg_commit {
     bool more;      /* arrays continue in another COMMIT (no reply to this one) */
     bool keep_open; /* publish at a flush: the group goes on */
     struct mkt_bytes failure; /* not empty: this rank failed; the version is poisoned */
-    struct mkt_extent image;  /* rank 0 */
+    struct mkt_extent image;  /* rank 0, in the last part */
     uint32_t count;
     struct mkt_bytes arrays; /* rank 0: count array records (messages.c packs struct mkt_array) :
                                 all that live */
