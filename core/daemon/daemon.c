@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -171,6 +172,18 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 
 /* ---- timers and signals ---- */
 
+/* Somebody may be connecting just now: then the daemon stays. */
+static void stop_if_alone(struct mkt_daemon *daemon)
+{
+    struct pollfd queue = {.fd = daemon->listen_fd, .events = POLLIN};
+
+    mkt_folder_hide_socket(&daemon->folder);
+    if (poll(&queue, 1, 0) == 0)
+        mkt_daemon_stop(daemon, "it was idle ('idle_exit')");
+    else
+        mkt_folder_show_socket(&daemon->folder);
+}
+
 static void check_idle(struct mkt_daemon *daemon, uint64_t now_ms)
 {
     struct mkt_market_usage usage;
@@ -184,7 +197,7 @@ static void check_idle(struct mkt_daemon *daemon, uint64_t now_ms)
         daemon->idle_since_ms = now_ms;
     if (daemon->config.idle_exit_ms != MKT_CONFIG_NEVER &&
         now_ms - daemon->idle_since_ms >= daemon->config.idle_exit_ms)
-        mkt_daemon_stop(daemon, "it was idle ('idle_exit')");
+        stop_if_alone(daemon);
 }
 
 static void on_second(uv_timer_t *timer)
@@ -209,6 +222,7 @@ void mkt_daemon_stop(struct mkt_daemon *daemon, const char *reason)
         return;
     daemon->stopping = true;
     snprintf(daemon->stop_reason, sizeof(daemon->stop_reason), "%s", reason);
+    mkt_folder_unlisten(&daemon->folder);
     uv_stop(&daemon->loop);
 }
 
@@ -317,8 +331,7 @@ static void log_end(const struct mkt_daemon *daemon)
     mkt_market_usage(daemon->market, &usage);
     mkt_log_info("daemon", "ends: %s", daemon->stop_reason);
     if (usage.versions > 0 || usage.groups > 0)
-        mkt_log_warning("daemon",
-                        "dropped: %u versions of %u files (%s), and %u files being written",
+        mkt_log_warning("daemon", "dropped: %u version(s) of %u file(s) (%s), and %u being written",
                         usage.versions, usage.objects,
                         mkt_config_show_size(usage.live_bytes, size, sizeof(size)), usage.groups);
 }

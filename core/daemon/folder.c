@@ -120,9 +120,20 @@ err_socket:
     return error ? error->status : MKT_IO_ERROR;
 }
 
+void mkt_folder_hide_socket(struct mkt_folder *folder)
+{
+    renameat(folder->fd, MKT_FOLDER_SOCKET, folder->fd, MKT_FOLDER_HIDDEN);
+}
+
+void mkt_folder_show_socket(struct mkt_folder *folder)
+{
+    renameat(folder->fd, MKT_FOLDER_HIDDEN, folder->fd, MKT_FOLDER_SOCKET);
+}
+
 void mkt_folder_unlisten(struct mkt_folder *folder)
 {
     unlinkat(folder->fd, MKT_FOLDER_SOCKET, 0);
+    unlinkat(folder->fd, MKT_FOLDER_HIDDEN, 0);
 }
 
 enum mkt_status mkt_folder_write_pid(struct mkt_folder *folder, struct mkt_error *error)

@@ -17,6 +17,7 @@
 #include <sys/un.h>
 
 #define MKT_FOLDER_SOCKET     "socket"
+#define MKT_FOLDER_HIDDEN     "socket.ending"
 #define MKT_FOLDER_LOCK       "daemon.lock"
 #define MKT_FOLDER_PID        "daemon.pid"
 #define MKT_FOLDER_LOG        "h5marketd.log"
@@ -39,7 +40,10 @@ enum mkt_status mkt_folder_lock(struct mkt_folder *folder, struct mkt_error *err
 /* A listening socket in place of what a dead daemon left; the lock must be held. */
 enum mkt_status mkt_folder_listen(struct mkt_folder *folder, int *fd_out, struct mkt_error *error);
 enum mkt_status mkt_folder_write_pid(struct mkt_folder *folder, struct mkt_error *error);
-/* Removes the socket (first, so that nobody else connects). */
+/* Nobody can connect while the socket is hidden; who did before waits in its queue. */
+void mkt_folder_hide_socket(struct mkt_folder *folder);
+void mkt_folder_show_socket(struct mkt_folder *folder);
+/* Removes the socket, hidden or not. */
 void mkt_folder_unlisten(struct mkt_folder *folder);
 /* Removes the pid file and the lock file and lets the lock go. */
 void mkt_folder_leave(struct mkt_folder *folder);

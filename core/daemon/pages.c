@@ -223,10 +223,9 @@ static void go_ahead(struct mkt_pages *pages)
 static void on_ahead(uv_timer_t *timer)
 {
     struct mkt_pages *pages = timer->data;
-    struct mkt_market_usage usage;
+    const struct mkt_connection *writer = mkt_shell_find(pages->daemon, pages->daemon->last_writer);
 
-    mkt_market_usage(pages->daemon->market, &usage);
-    if (pages->daemon->open_count > 0 && usage.sessions > 0)
+    if (writer && !writer->closed)
         go_ahead(pages);
 }
 

@@ -230,20 +230,22 @@ static void handle_stop(struct mkt_daemon *daemon, struct mkt_connection *connec
     if (loss.objects > 0 && !message->stop.discard) {
         snprintf(
             text, sizeof(text),
-            "%" PRIu64
-            " versions of %u files exist only in memory (the first is %s), and %u files are being "
+            "%" PRIu64 " version(s) of %u file(s) exist only in memory (the first is %s), and %u "
+            "file(s) are being "
             "written: save what you need (h5market save), or discard it (h5market stop --discard)",
             loss.versions, loss.objects, loss.path, loss.writers);
         mkt_connection_send_error(connection, message->request, MKT_BUSY, text);
         return;
     }
     if (loss.objects > 0) {
-        mkt_log_warning("daemon", "%s discards %" PRIu64 " versions of %u files (the first is %s)",
+        mkt_log_warning("daemon",
+                        "%s discards %" PRIu64 " version(s) of %u file(s) (the first is %s)",
                         connection->program, loss.versions, loss.objects, loss.path);
         mkt_stubs_drop_all(daemon->stubs);
     }
-    mkt_connection_send_message(connection, &reply, -1);
+    /* Nobody finds this daemon any more when the client learns that it ends. */
     mkt_daemon_stop(daemon, "a client asked for it");
+    mkt_connection_send_message(connection, &reply, -1);
 }
 
 /* The stub's descriptor rides on a create. */
@@ -266,13 +268,15 @@ static void handle_greeted(struct mkt_daemon *daemon, struct mkt_connection *con
     case MKT_MSG_OPEN:
         handle_open(daemon, connection, message, fd);
         break;
+    case MKT_MSG_COMMIT:
+        daemon->last_writer = connection->session;
+        /* fall through */
     case MKT_MSG_CANCEL:
     case MKT_MSG_GRANT:
     case MKT_MSG_RELEASE:
     case MKT_MSG_ADD:
     case MKT_MSG_TOUCH:
     case MKT_MSG_LOOKUP:
-    case MKT_MSG_COMMIT:
     case MKT_MSG_CLOSE:
     case MKT_MSG_WITHDRAW:
         mkt_market_message(daemon->market, connection->session, message, mkt_daemon_now_ms());

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bytes that no client of ours would send: each closes that connection only, the daemon lives, and
+ * a good client that was connected before goes on. The daemon ($MARKET_DAEMON) is started by the
+ * good client.
+ */
+#include "core/client/client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct mkt_client *good;
+static uint64_t seed;
+
+static uint64_t next_random(void)
+{
+    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return seed >> 16;
+}
+
+static int connect_raw(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s/socket", getenv("H5MARKET_DIR"));
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    return fd;
+}
+
+/* Sends what the peer takes; it may close in between. */
+static void send_bytes(int fd, const void *bytes, size_t length)
+{
+    (void)!send(fd, bytes, length, MSG_NOSIGNAL);
+}
+
+static void send_message(int fd, const struct mkt_msg *message)
+{
+    static uint8_t frame[MKT_FRAME_MAX_BYTES];
+    size_t bytes;
+
+    assert_int_equal(mkt_msg_encode(message, false, frame, sizeof(frame), &bytes), MKT_OK);
+    send_bytes(fd, frame, bytes);
+}
+
+static void send_head(int fd, uint16_t type, uint32_t bytes, uint16_t has_fd)
+{
+    struct mkt_frame_wire head = {
+        .magic = MKT_FRAME_MAGIC, .type = type, .bytes = bytes, .has_fd = has_fd, .request = 7};
+
+    send_bytes(fd, &head, sizeof(head));
+}
+
+static void say_hello(int fd)
+{
+    struct mkt_msg message = {.type = MKT_MSG_HELLO, .request = 1};
+
+    message.hello.protocol = MKT_PROTOCOL_VERSION;
+    message.hello.program = (struct mkt_bytes){"hostile", 7};
+    send_message(fd, &message);
+}
+
+/* Reads until the peer closes; what the last ERROR said, if there was one. False: it didn't close
+ * in time. */
+static bool is_closed(int fd, int within_ms, char *text, size_t capacity)
+{
+    static uint8_t bytes[1 << 20];
+    size_t length = 0;
+    struct pollfd poller = {.fd = fd, .events = POLLIN};
+
+    text[0] = '\0';
+    for (;;) {
+        if (poll(&poller, 1, within_ms) == 0)
+            return false;
+        ssize_t n = read(fd, bytes + length, sizeof(bytes) - length);
+        if (n <= 0)
+            break;
+        length += (size_t)n;
+    }
+    for (size_t at = 0; length - at >= sizeof(struct mkt_frame_wire);) {
+        struct mkt_frame_wire head;
+        struct mkt_msg message;
+        memcpy(&head, bytes + at, sizeof(head));
+        assert_int_equal(mkt_frame_check(&head), MKT_OK);
+        if (length - at - sizeof(head) < head.bytes)
+            break;
+        assert_int_equal(mkt_msg_decode(&head, bytes + at + sizeof(head), &message), MKT_OK);
+        if (message.type == MKT_MSG_ERROR)
+            snprintf(text, capacity, "%.*s", (int)message.error.text.length,
+                     (const char *)message.error.text.data);
+        at += sizeof(head) + head.bytes;
+    }
+    return true;
+}
+
+static void assert_closed(int fd)
+{
+    char text[1024];
+
+    assert_true(is_closed(fd, 5000, text, sizeof(text)));
+    close(fd);
+}
+
+static void assert_closed_saying(int fd, const char *wanted)
+{
+    char text[1024];
+
+    assert_true(is_closed(fd, 5000, text, sizeof(text)));
+    if (!strstr(text, wanted))
+        fail_msg("it says '%s' and not '%s'", text, wanted);
+    close(fd);
+}
+
+static void assert_good_goes_on(void)
+{
+    struct mkt_error error;
+    char *json;
+
+    if (mkt_client_query(good, MKT_QUERY_STATUS, NULL, &json, &error) != MKT_OK)
+        fail_msg("the good client: %s", error.text);
+    free(json);
+}
+
+static void test_garbage_closes_that_connection_only(void **state)
+{
+    uint8_t bytes[4096];
+
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        int fd = connect_raw();
+        size_t length = 1 + next_random() % sizeof(bytes);
+        for (size_t i = 0; i < length; i++)
+            bytes[i] = (uint8_t)next_random();
+        send_bytes(fd, bytes, length);
+        shutdown(fd, SHUT_WR);
+        assert_closed(fd);
+        if (round % 20 == 0)
+            assert_good_goes_on();
+    }
+}
+
+static void test_garbage_payloads_after_hello_close(void **state)
+{
+    uint8_t bytes[512];
+
+    (void)state;
+    for (int round = 0; round < 600; round++) {
+        int fd = connect_raw();
+        uint32_t length = (uint32_t)(next_random() % sizeof(bytes));
+        say_hello(fd);
+        for (size_t i = 0; i < length; i++)
+            bytes[i] = next_random() % 3 ? 0 : (uint8_t)next_random();
+        uint16_t type = (uint16_t)(1 + next_random() % (MKT_MSG_TYPE_END - 1));
+        send_head(fd, type == MKT_MSG_STOP ? MKT_MSG_ADD : type, length,
+                  0); /* a STOP would be obeyed */
+        send_bytes(fd, bytes, length);
+        shutdown(fd, SHUT_WR);
+        assert_closed(fd);
+        if (round % 50 == 0)
+            assert_good_goes_on();
+    }
+}
+
+static void test_half_a_frame_then_end_closes(void **state)
+{
+    (void)state;
+    for (uint32_t cut = 1; cut < 64; cut += 7) {
+        int fd = connect_raw();
+        uint8_t frame[4096];
+        struct mkt_msg message = {.type = MKT_MSG_HELLO, .request = 1};
+        size_t bytes;
+        message.hello.protocol = MKT_PROTOCOL_VERSION;
+        assert_int_equal(mkt_msg_encode(&message, false, frame, sizeof(frame), &bytes), MKT_OK);
+        send_bytes(fd, frame, cut < bytes ? cut : bytes - 1);
+        shutdown(fd, SHUT_WR);
+        assert_closed(fd);
+    }
+    assert_good_goes_on();
+}
+
+static void test_a_frame_byte_by_byte_is_understood(void **state)
+{
+    uint8_t frame[4096];
+    struct mkt_msg message = {.type = MKT_MSG_HELLO, .request = 1};
+    struct mkt_frame_wire head;
+    size_t bytes;
+    int fd = connect_raw();
+
+    (void)state;
+    message.hello.protocol = MKT_PROTOCOL_VERSION;
+    assert_int_equal(mkt_msg_encode(&message, false, frame, sizeof(frame), &bytes), MKT_OK);
+    for (size_t i = 0; i < bytes; i++)
+        send_bytes(fd, frame + i, 1);
+    assert_int_equal(recv(fd, &head, sizeof(head), MSG_WAITALL), sizeof(head));
+    assert_int_equal(head.type, MKT_MSG_WELCOME);
+    close(fd);
+}
+
+static void test_oversize_closes_without_being_read(void **state)
+{
+    int fd = connect_raw();
+
+    (void)state;
+    send_head(fd, MKT_MSG_HELLO, MKT_FRAME_MAX_BYTES + 1, 0);
+    assert_closed(fd);
+    fd = connect_raw();
+    say_hello(fd);
+    send_head(fd, MKT_MSG_ADD, UINT32_MAX, 0);
+    assert_closed(fd);
+    assert_good_goes_on();
+}
+
+static void test_wrong_order_closes_with_a_reason(void **state)
+{
+    struct mkt_msg map = {.type = MKT_MSG_MAP, .request = 2, .map = {.arena = 1}};
+    struct mkt_msg stopped = {.type = MKT_MSG_STOPPED, .request = 3};
+    int fd = connect_raw();
+
+    (void)state;
+    send_message(fd, &map);
+    assert_closed_saying(fd, "HELLO");
+    fd = connect_raw();
+    say_hello(fd);
+    say_hello(fd);
+    assert_closed_saying(fd, "no client sends");
+    fd = connect_raw();
+    say_hello(fd);
+    send_message(fd, &stopped);
+    assert_closed_saying(fd, "no client sends");
+    assert_good_goes_on();
+}
+
+static void test_another_protocol_gets_the_remedy(void **state)
+{
+    struct mkt_msg message = {.type = MKT_MSG_HELLO, .request = 1};
+    int fd = connect_raw();
+
+    (void)state;
+    message.hello.protocol = MKT_PROTOCOL_VERSION + 1;
+    send_message(fd, &message);
+    assert_closed_saying(fd, "h5market stop");
+    assert_good_goes_on();
+}
+
+static void test_a_wrong_configuration_is_named_with_its_line(void **state)
+{
+    struct mkt_msg message = {.type = MKT_MSG_HELLO, .request = 1};
+    static const char text[] = "files:\n- match: a\n  kep: 3\n";
+    int fd = connect_raw();
+
+    (void)state;
+    message.hello.protocol = MKT_PROTOCOL_VERSION;
+    message.hello.config_path = (struct mkt_bytes){"/home/me/h5market.yaml", 22};
+    message.hello.config = (struct mkt_bytes){text, sizeof(text) - 1};
+    send_message(fd, &message);
+    assert_closed_saying(fd, "/home/me/h5market.yaml:3: unknown key 'kep' (did you mean 'keep'?)");
+    assert_good_goes_on();
+}
+
+static void send_with_descriptors(int fd, const void *bytes, size_t length, int count)
+{
+    struct iovec part = {.iov_base = (void *)bytes, .iov_len = length};
+    char room[CMSG_SPACE(sizeof(int) * 8)] = {0};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = room,
+                             .msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)count)};
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)count);
+    for (int i = 0; i < count; i++)
+        memcpy(CMSG_DATA(head) + (size_t)i * sizeof(int), &fd, sizeof(int));
+    (void)!sendmsg(fd, &message, MSG_NOSIGNAL);
+}
+
+static void test_descriptors_without_a_message_close(void **state)
+{
+    int fd = connect_raw();
+
+    (void)state;
+    say_hello(fd);
+    send_with_descriptors(fd, "x", 1, 8);
+    shutdown(fd, SHUT_WR);
+    assert_closed(fd);
+    fd = connect_raw();
+    say_hello(fd);
+    send_head(fd, MKT_MSG_OPEN, 0, 1);
+    assert_closed(fd);
+    assert_good_goes_on();
+}
+
+static void test_extents_of_nobody_close(void **state)
+{
+    struct mkt_extent extent = {.arena = 1, .offset = 4096, .length = 1 << 20};
+    struct mkt_msg message = {.type = MKT_MSG_RELEASE};
+    int fd = connect_raw();
+
+    (void)state;
+    message.release.count = 1;
+    message.release.extents = &extent;
+    say_hello(fd);
+    send_message(fd, &message);
+    shutdown(fd, SHUT_WR);
+    assert_closed(fd);
+    assert_good_goes_on();
+}
+
+/* A client that asks and never reads its answers is cut off, or held back; others don't notice. */
+static void test_who_never_reads_is_bounded(void **state)
+{
+    struct mkt_msg message = {.type = MKT_MSG_QUERY, .query = {.what = MKT_QUERY_STATUS}};
+    static uint8_t frame[4096];
+    size_t bytes;
+    int fd = connect_raw();
+
+    (void)state;
+    say_hello(fd);
+    assert_int_equal(mkt_msg_encode(&message, false, frame, sizeof(frame), &bytes), MKT_OK);
+    int sent = 0;
+    for (; sent < 200000; sent++)
+        if (send(fd, frame, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+            struct pollfd poller = {.fd = fd, .events = POLLOUT};
+            if (poll(&poller, 1, 300) == 0)
+                break;
+        }
+    assert_true(sent < 200000);
+    assert_good_goes_on();
+    close(fd);
+    assert_good_goes_on();
+}
+
+static void test_who_says_nothing_is_closed(void **state)
+{
+    char text[64];
+    int fd = connect_raw();
+
+    (void)state;
+    assert_true(is_closed(fd, 15000, text, sizeof(text)));
+    close(fd);
+    assert_good_goes_on();
+}
+
+static int start(void **state)
+{
+    struct mkt_client_options options = {.daemon_path = getenv("MARKET_DAEMON")};
+    struct mkt_error error;
+
+    (void)state;
+    if (mkt_client_connect(&options, &good, &error) == MKT_OK)
+        return 0;
+    fprintf(stderr, "%s\n", error.text);
+    return 1;
+}
+
+static int stop(void **state)
+{
+    struct mkt_error error;
+
+    (void)state;
+    enum mkt_status status = mkt_client_stop(good, true, &error);
+    mkt_client_destroy(good);
+    return status != MKT_OK;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_garbage_closes_that_connection_only),
+        cmocka_unit_test(test_garbage_payloads_after_hello_close),
+        cmocka_unit_test(test_half_a_frame_then_end_closes),
+        cmocka_unit_test(test_a_frame_byte_by_byte_is_understood),
+        cmocka_unit_test(test_oversize_closes_without_being_read),
+        cmocka_unit_test(test_wrong_order_closes_with_a_reason),
+        cmocka_unit_test(test_another_protocol_gets_the_remedy),
+        cmocka_unit_test(test_a_wrong_configuration_is_named_with_its_line),
+        cmocka_unit_test(test_descriptors_without_a_message_close),
+        cmocka_unit_test(test_extents_of_nobody_close),
+        cmocka_unit_test(test_who_never_reads_is_bounded),
+        cmocka_unit_test(test_who_says_nothing_is_closed),
+    };
+
+    seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
+    return cmocka_run_group_tests(tests, start, stop);
+}
