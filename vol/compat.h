@@ -23,4 +23,9 @@
 #error "HDF5 1.14 or newer is needed"
 #endif
 
+/* A call context of HDF5's own for what is called from a callback: 1.14 and 2.x have different
+ * names for it, and the library that is there at run time decides. */
+herr_t mkt_vol_call_context_open(void **context_out);
+void mkt_vol_call_context_close(void *context);
+
 #endif

@@ -156,14 +156,6 @@ static herr_t reopen(void *object, H5VL_file_specific_args_t *args, hid_t dxpl, 
     return *args->args.reopen.file ? 0 : -1;
 }
 
-static herr_t is_equal(void *object, H5VL_file_specific_args_t *args, hid_t dxpl, void **request)
-{
-    H5VL_file_specific_args_t native_args = *args;
-    native_args.args.is_equal.obj2 = mkt_vol_under(args->args.is_equal.obj2);
-    return H5VLfile_specific(mkt_vol_under(object), mkt_vol_native_id(), &native_args, dxpl,
-                             request);
-}
-
 herr_t mkt_vol_file_specific(void *object, H5VL_file_specific_args_t *args, hid_t dxpl,
                              void **request)
 {
@@ -179,9 +171,8 @@ herr_t mkt_vol_file_specific(void *object, H5VL_file_specific_args_t *args, hid_
         return flush(object, args, dxpl, request);
     case H5VL_FILE_REOPEN:
         return reopen(object, args, dxpl, request);
-    case H5VL_FILE_IS_EQUAL:
-        return is_equal(object, args, dxpl, request);
     default:
+        /* IS_EQUAL's second file comes unwrapped. */
         return H5VLfile_specific(mkt_vol_under(object), mkt_vol_native_id(), args, dxpl, request);
     }
 }
