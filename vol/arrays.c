@@ -18,7 +18,8 @@ static struct mkt_vol_array *array_insert(struct mkt_vol_arrays *arrays,
         return NULL;
     array->owner = arrays;
     array->meta = *meta;
-    struct mkt_vol_array *former = mkt_vol_array_find(arrays, meta->token);
+    struct mkt_vol_array *former;
+    HASH_FIND(by_token, arrays->by_token, meta->token, MKT_TOKEN_BYTES, former);
     if (former)
         mkt_vol_array_kill(former);
     HASH_ADD(by_token, arrays->by_token, meta.token, MKT_TOKEN_BYTES, array);

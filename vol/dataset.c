@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "vol/arrays.h"
+#include "vol/native.h"
 #include "vol/object.h"
 #include "vol/transfer.h"
 #include "vol/walk.h"
@@ -42,16 +43,11 @@ static hid_t native_get(const struct mkt_vol_object *object, H5VL_dataset_get_t 
                                             : args.args.get_dcpl.dcpl_id;
 }
 
-static herr_t native_dims(const struct mkt_vol_object *object, uint32_t *rank_out,
-                          uint64_t *dims_out)
+static herr_t space_dims(hid_t space, uint32_t *rank_out, uint64_t *dims_out)
 {
     hsize_t dims[MKT_MAX_RANK];
-    hid_t space = native_get(object, H5VL_DATASET_GET_SPACE);
-
-    if (space < 0)
-        return -1;
     int rank = H5Sget_simple_extent_dims(space, dims, NULL);
-    H5Sclose(space);
+
     for (int d = 0; d < rank; d++)
         dims_out[d] = dims[d];
     *rank_out = rank < 0 ? 0 : (uint32_t)rank;
@@ -97,11 +93,12 @@ static bool type_is_plain(hid_t type)
     }
 }
 
-static enum raw_data classify(hid_t type, hid_t dcpl)
+static enum raw_data classify(hid_t type, hid_t space, hid_t dcpl)
 {
     if (H5Pget_layout(dcpl) == H5D_VIRTUAL)
         return RAW_VIRTUAL;
-    if (!type_is_plain(type) || H5Pget_external_count(dcpl) != 0)
+    if (H5Sget_simple_extent_type(space) == H5S_NULL || !type_is_plain(type) ||
+        H5Pget_external_count(dcpl) != 0)
         return RAW_NATIVE;
     return RAW_REDIRECTED;
 }
@@ -121,18 +118,19 @@ static herr_t decide(struct mkt_vol_object *object)
     struct mkt_vol_walk_info info;
     uint64_t dims[MKT_MAX_RANK];
     uint32_t rank;
-    hid_t type = native_get(object, H5VL_DATASET_GET_TYPE),
-          dcpl = native_get(object, H5VL_DATASET_GET_DCPL);
+    hid_t type = native_get(object, H5VL_DATASET_GET_TYPE);
+    hid_t dcpl = native_get(object, H5VL_DATASET_GET_DCPL);
+    hid_t space = native_get(object, H5VL_DATASET_GET_SPACE);
     herr_t result = -1;
 
-    if (type < 0 || dcpl < 0)
+    if (type < 0 || dcpl < 0 || space < 0)
         goto done;
-    enum raw_data raw = classify(type, dcpl);
+    enum raw_data raw = classify(type, space, dcpl);
     /* A reader's dataset without an array was never written: native answers with fill values. */
     if (raw == RAW_REDIRECTED && !object->file->writable)
         raw = RAW_NATIVE;
     if (raw == RAW_REDIRECTED) {
-        if (mkt_vol_walk_info(object, &info) < 0 || native_dims(object, &rank, dims) < 0)
+        if (mkt_vol_walk_info(object, &info) < 0 || space_dims(space, &rank, dims) < 0)
             goto done;
         dataset->array = mkt_vol_array_find(object->file->arrays, info.token);
         if (!dataset->array)
@@ -151,6 +149,8 @@ done:
         H5Tclose(type);
     if (dcpl >= 0)
         H5Pclose(dcpl);
+    if (space >= 0)
+        H5Sclose(space);
     return result;
 }
 
@@ -198,8 +198,8 @@ static herr_t attach_created(struct mkt_vol_object *object, enum raw_data raw, h
                              hid_t space, uint32_t flags)
 {
     struct mkt_vol_walk_info info;
-    hsize_t dims[MKT_MAX_RANK];
-    uint64_t extent[MKT_MAX_RANK];
+    uint64_t dims[MKT_MAX_RANK];
+    uint32_t rank;
 
     struct mkt_vol_dataset *dataset = calloc(1, sizeof *dataset);
     if (!dataset)
@@ -209,16 +209,10 @@ static herr_t attach_created(struct mkt_vol_object *object, enum raw_data raw, h
     object->dataset = dataset;
     if (raw != RAW_REDIRECTED)
         return 0;
-    int rank = H5Sget_simple_extent_type(space) == H5S_NULL
-                   ? 0
-                   : H5Sget_simple_extent_dims(space, dims, NULL);
-    if (rank < 0 || mkt_vol_walk_info(object, &info) < 0)
+    if (space_dims(space, &rank, dims) < 0 || mkt_vol_walk_info(object, &info) < 0)
         return -1;
-    for (int d = 0; d < rank; d++)
-        extent[d] = dims[d];
-    dataset->array =
-        mkt_vol_array_create(object->file->arrays, info.token, (uint32_t)H5Tget_size(type),
-                             (uint32_t)rank, extent, flags, true);
+    dataset->array = mkt_vol_array_create(object->file->arrays, info.token,
+                                          (uint32_t)H5Tget_size(type), rank, dims, flags, true);
     return dataset->array ? 0
                           : mkt_vol_fail(H5E_RESOURCE, H5E_CANTALLOC,
                                          "no memory for the description of an array");
@@ -248,7 +242,7 @@ void *mkt_vol_dataset_create(void *location, const H5VL_loc_params_t *loc, const
         return NULL;
     struct mkt_vol_object *parent = location;
     bool in_market = parent->file && parent->file->in_market, owned = false;
-    enum raw_data raw = in_market ? classify(type, dcpl) : RAW_NATIVE;
+    enum raw_data raw = in_market ? classify(type, space, dcpl) : RAW_NATIVE;
     uint32_t alloc_time = in_market ? alloc_time_of(dcpl) : 0;
     hid_t list = dcpl;
 
@@ -273,8 +267,8 @@ void *mkt_vol_dataset_create(void *location, const H5VL_loc_params_t *loc, const
     /* As MPI-IO does: space in a parallel file is allocated early. */
     if (object->file->size > 1)
         alloc_time = H5D_ALLOC_TIME_EARLY;
-    if (attach_created(object, in_market ? raw : classify(type, dcpl), type, space, alloc_time) <
-        0) {
+    if (attach_created(object, in_market ? raw : classify(type, space, dcpl), type, space,
+                       alloc_time) < 0) {
         mkt_vol_dataset_close(object, dxpl, NULL);
         return NULL;
     }
@@ -309,24 +303,15 @@ herr_t mkt_vol_dataset_close(void *object, hid_t dxpl, void **request)
 
 /* ---- transfers ---- */
 
-static herr_t native_read(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space,
-                          hid_t file_space, hid_t dxpl, void *buffer)
-{
-    return H5VLdataset_read(1, &object->under, object->under_vol_id, &mem_type, &mem_space,
-                            &file_space, dxpl, &buffer, NULL);
-}
-
 /* Native refuses to write such data by MPI-IO, since each rank's copy of the metadata would differ.
  * So do we. */
-static herr_t native_write(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space,
-                           hid_t file_space, hid_t dxpl, const void *buffer)
+static herr_t refuse_group(const struct mkt_vol_object *object)
 {
-    if (object->dataset && object->file->size > 1)
-        return mkt_vol_fail(
-            H5E_DATASET, H5E_UNSUPPORTED,
-            "Parallel IO does not support writing VL or region reference datatypes yet");
-    return H5VLdataset_write(1, &object->under, object->under_vol_id, &mem_type, &mem_space,
-                             &file_space, dxpl, &buffer, NULL);
+    if (object->file->size == 1)
+        return 0;
+    return mkt_vol_fail(
+        H5E_DATASET, H5E_UNSUPPORTED,
+        "Parallel IO does not support writing VL or region reference datatypes yet");
 }
 
 /* Readies a dataset of a market file for a transfer. `transfer->array` stays NULL if native does
@@ -357,22 +342,17 @@ static herr_t read_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_
 {
     struct mkt_vol_transfer transfer = {
         .mem_type = mem_type, .mem_space = mem_space, .file_space = file_space, .dxpl = dxpl};
-    bool owned;
 
     if (!mkt_vol_object_usable(object))
         return -1;
     if (!object->dataset)
-        return native_read(object, mem_type, mem_space, file_space, dxpl, buffer);
+        return H5VLdataset_read(1, &object->under, object->under_vol_id, &mem_type, &mem_space,
+                                &file_space, dxpl, &buffer, NULL);
     if (transfer_begin(&transfer, object) < 0)
         return -1;
     if (transfer.array)
         return mkt_vol_transfer_read(&transfer, buffer);
-    hid_t list = mkt_vol_independent_list(dxpl, &owned);
-    herr_t result =
-        list < 0 ? -1 : native_read(object, mem_type, mem_space, file_space, list, buffer);
-    if (list >= 0 && owned)
-        H5Pclose(list);
-    return result;
+    return mkt_vol_native_read(object, mem_type, mem_space, file_space, dxpl, buffer);
 }
 
 static herr_t write_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space,
@@ -380,24 +360,21 @@ static herr_t write_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem
 {
     struct mkt_vol_transfer transfer = {
         .mem_type = mem_type, .mem_space = mem_space, .file_space = file_space, .dxpl = dxpl};
-    bool owned;
 
     if (!mkt_vol_object_usable(object))
         return -1;
     if (!object->dataset)
-        return native_write(object, mem_type, mem_space, file_space, dxpl, buffer);
+        return H5VLdataset_write(1, &object->under, object->under_vol_id, &mem_type, &mem_space,
+                                 &file_space, dxpl, &buffer, NULL);
     if (!object->file->writable)
         return mkt_vol_fail(H5E_DATASET, H5E_WRITEERROR, "no write intent on file");
     if (transfer_begin(&transfer, object) < 0)
         return -1;
     if (transfer.array)
         return mkt_vol_transfer_write(&transfer, buffer);
-    hid_t list = mkt_vol_independent_list(dxpl, &owned);
-    herr_t result =
-        list < 0 ? -1 : native_write(object, mem_type, mem_space, file_space, list, buffer);
-    if (list >= 0 && owned)
-        H5Pclose(list);
-    return result;
+    if (refuse_group(object) < 0)
+        return -1;
+    return mkt_vol_native_write(object, mem_type, mem_space, file_space, dxpl, buffer);
 }
 
 herr_t mkt_vol_dataset_read(size_t count, void *dataset[], hid_t mem_type[], hid_t mem_space[],
@@ -510,9 +487,12 @@ herr_t mkt_vol_dataset_specific(void *dataset, H5VL_dataset_specific_args_t *arg
         return -1;
     if (object->dataset->raw != RAW_REDIRECTED)
         return 0;
-    if (native_dims(object, &rank, dims) < 0)
+    hid_t space = native_get(object, H5VL_DATASET_GET_SPACE);
+    if (space < 0)
         return -1;
-    return mkt_vol_array_resize(object->dataset->array, dims);
+    herr_t result = space_dims(space, &rank, dims);
+    H5Sclose(space);
+    return result < 0 ? -1 : mkt_vol_array_resize(object->dataset->array, dims);
 }
 
 /* Native would answer of the empty dataset in the image, which isn't the truth. */

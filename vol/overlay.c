@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "vol/native.h"
 #include "vol/transfer_internal.h"
 
 #define SEEN_MAX 8 /* pieces compared with each other to tell whether they overlap */
@@ -156,31 +157,17 @@ static herr_t copy_pieces(struct mkt_vol_io *io, const struct mkt_slab *want,
 
 /* ---- what lies under the pieces ---- */
 
-static herr_t native_read(struct mkt_vol_io *io, hid_t mem_type, hid_t mem_space, hid_t file_space,
-                          void *buffer)
-{
-    struct mkt_vol_object *dataset = io->transfer->dataset;
-    bool owned;
-    hid_t list = mkt_vol_independent_list(io->transfer->dxpl, &owned);
-
-    if (list < 0)
-        return -1;
-    herr_t result = H5VLdataset_read(1, &dataset->under, dataset->under_vol_id, &mem_type,
-                                     &mem_space, &file_space, list, &buffer, NULL);
-    if (owned)
-        H5Pclose(list);
-    return result;
-}
-
 static herr_t native_read_packed(struct mkt_vol_io *io, hid_t file_space, uint64_t elements,
                                  void *packed_out)
 {
+    const struct mkt_vol_transfer *transfer = io->transfer;
     hsize_t length = elements;
     hid_t memory = H5Screate_simple(1, &length, NULL);
 
     if (memory < 0)
         return -1;
-    herr_t result = native_read(io, io->transfer->file_type, memory, file_space, packed_out);
+    herr_t result = mkt_vol_native_read(transfer->dataset, transfer->file_type, memory, file_space,
+                                        transfer->dxpl, packed_out);
     H5Sclose(memory);
     return result;
 }
@@ -219,8 +206,8 @@ herr_t mkt_vol_overlay_direct(struct mkt_vol_io *io, void *buffer)
     enum mkt_status status = covered(io, &io->file.slab, &all, &skip);
     if (status != MKT_OK)
         return fail(io, status, &(struct mkt_error){0});
-    if (!all &&
-        native_read(io, transfer->mem_type, transfer->mem_space, transfer->file_space, buffer) < 0)
+    if (!all && mkt_vol_native_read(transfer->dataset, transfer->mem_type, transfer->mem_space,
+                                    transfer->file_space, transfer->dxpl, buffer) < 0)
         return -1;
     return copy_pieces(io, &io->file.slab, &io->layout, skip, buffer);
 }

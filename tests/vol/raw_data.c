@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A plain serial HDF5 program: each scenario writes something and says what must be read back. Run as
+ *
+ *   raw_data write FILE     writes, verifies before the close, reopens and verifies again
+ *   raw_data read FILE      verifies in another process
+ */
+#include <hdf5.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *scenario;
+static int failures;
+
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "raw_data: %s: line %d: %s\n", scenario, __LINE__, #condition);                            \
+            failures++;                                                                                                \
+        }                                                                                                              \
+    } while (0)
+#define MUST(call)                                                                                                     \
+    do {                                                                                                               \
+        if ((call) < 0) {                                                                                              \
+            fprintf(stderr, "raw_data: %s: line %d: %s failed\n", scenario, __LINE__, #call);                          \
+            exit(1);                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+static hid_t dataset_new(hid_t file, hid_t type, int rank, const hsize_t *dims, const hsize_t *max, const hsize_t *chunk,
+                         const void *fill)
+{
+    hid_t space = H5Screate_simple(rank, dims, max), list = H5Pcreate(H5P_DATASET_CREATE), dataset;
+
+    if (chunk)
+        H5Pset_chunk(list, rank, chunk);
+    if (fill)
+        H5Pset_fill_value(list, type, fill);
+    MUST(dataset = H5Dcreate2(file, scenario, type, space, H5P_DEFAULT, list, H5P_DEFAULT));
+    H5Pclose(list);
+    H5Sclose(space);
+    return dataset;
+}
+
+static void put_box(hid_t dataset, hid_t type, const hsize_t *start, const hsize_t *count, const void *values)
+{
+    hid_t space = H5Dget_space(dataset);
+    int rank = H5Sget_simple_extent_ndims(space);
+    hid_t memory = H5Screate_simple(rank, count, NULL);
+
+    MUST(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL));
+    MUST(H5Dwrite(dataset, type, memory, space, H5P_DEFAULT, values));
+    H5Sclose(memory);
+    H5Sclose(space);
+}
+
+/* ---- conversions: the file's type is not the memory's ---- */
+
+static void conversion_write(hid_t file)
+{
+    hsize_t dims[2] = {300, 1000};
+    int *values = malloc(sizeof(int) * 300 * 1000);
+    hid_t dataset = dataset_new(file, H5T_STD_I16BE, 2, dims, NULL, NULL, NULL);
+
+    for (int i = 0; i < 300 * 1000; i++)
+        values[i] = i % 30000 - 15000;
+    values[7] = 1000000; /* clipped */
+    MUST(H5Dwrite(dataset, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
+    H5Dclose(dataset);
+    free(values);
+}
+
+static void conversion_verify(hid_t file)
+{
+    hsize_t start[2] = {100, 3}, count[2] = {150, 700}, stride[2] = {1, 1}, memory_dims[2] = {160, 1500};
+    hsize_t memory_start[2] = {5, 1}, memory_stride[2] = {1, 2};
+    double *values = malloc(sizeof(double) * 160 * 1500);
+    hid_t dataset, space, memory;
+
+    MUST(dataset = H5Dopen2(file, scenario, H5P_DEFAULT));
+    space = H5Dget_space(dataset);
+    memory = H5Screate_simple(2, memory_dims, NULL);
+    for (int i = 0; i < 160 * 1500; i++)
+        values[i] = 0.25;
+    MUST(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, stride, count, NULL));
+    MUST(H5Sselect_hyperslab(memory, H5S_SELECT_SET, memory_start, memory_stride, count, NULL));
+    MUST(H5Dread(dataset, H5T_NATIVE_DOUBLE, memory, space, H5P_DEFAULT, values));
+    int wrong = 0;
+    for (int y = 0; y < 160; y++)
+        for (int x = 0; x < 1500; x++) {
+            int fy = y - 5, fx = (x - 1) / 2;
+            int inside = fy >= 0 && fy < 150 && x >= 1 && (x - 1) % 2 == 0 && fx < 700;
+            int i = (fy + 100) * 1000 + fx + 3;
+            wrong += values[y * 1500 + x] != (inside ? i % 30000 - 15000 : 0.25);
+        }
+    CHECK(wrong == 0);
+    short first[8] = {0};
+    hsize_t zero[2] = {0, 0}, eight[2] = {1, 8};
+    hid_t line = H5Screate_simple(2, eight, NULL);
+    MUST(H5Sselect_hyperslab(space, H5S_SELECT_SET, zero, NULL, eight, NULL));
+    MUST(H5Dread(dataset, H5T_NATIVE_SHORT, line, space, H5P_DEFAULT, first));
+    CHECK(first[0] == -15000 && first[6] == -14994 && first[7] == 32767);
+    H5Sclose(line);
+    H5Sclose(memory);
+    H5Sclose(space);
+    H5Dclose(dataset);
+    free(values);
+}
+
+/* ---- compounds: one member at a time ---- */
+
+struct particle {
+    long long id;
+    double position[3];
+    float mass;
+};
+
+static hid_t particle_type(void)
+{
+    hsize_t three = 3;
+    hid_t type = H5Tcreate(H5T_COMPOUND, sizeof(struct particle)), array = H5Tarray_create2(H5T_NATIVE_DOUBLE, 1, &three);
+
+    H5Tinsert(type, "id", HOFFSET(struct particle, id), H5T_NATIVE_LLONG);
+    H5Tinsert(type, "position", HOFFSET(struct particle, position), array);
+    H5Tinsert(type, "mass", HOFFSET(struct particle, mass), H5T_NATIVE_FLOAT);
+    H5Tclose(array);
+    return type;
+}
+
+static hid_t mass_type(void)
+{
+    hid_t type = H5Tcreate(H5T_COMPOUND, sizeof(double));
+
+    H5Tinsert(type, "mass", 0, H5T_NATIVE_DOUBLE);
+    return type;
+}
+
+static void compound_write(hid_t file)
+{
+    hsize_t n = 50000;
+    struct particle *values = calloc(n, sizeof *values);
+    double *mass = malloc(sizeof(double) * n);
+    hid_t type = particle_type(), member = mass_type(), dataset = dataset_new(file, type, 1, &n, NULL, NULL, NULL);
+
+    for (hsize_t i = 0; i < n; i++) {
+        values[i] = (struct particle){(long long)i, {i + 0.1, i + 0.2, i + 0.3}, -1};
+        mass[i] = i * 0.5;
+    }
+    MUST(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
+    MUST(H5Dwrite(dataset, member, H5S_ALL, H5S_ALL, H5P_DEFAULT, mass));
+    H5Dclose(dataset);
+    H5Tclose(member);
+    H5Tclose(type);
+    free(mass);
+    free(values);
+}
+
+static void compound_verify(hid_t file)
+{
+    hsize_t n = 50000;
+    struct particle *values = calloc(n, sizeof *values);
+    hid_t type = particle_type(), member = H5Tcreate(H5T_COMPOUND, sizeof *values), dataset;
+    int wrong = 0;
+
+    MUST(dataset = H5Dopen2(file, scenario, H5P_DEFAULT));
+    MUST(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
+    for (hsize_t i = 0; i < n; i++)
+        wrong += values[i].id != (long long)i || values[i].position[2] != i + 0.3 || values[i].mass != (float)(i * 0.5);
+    CHECK(wrong == 0);
+    /* Only one member is wanted: the others in memory stay. */
+    H5Tinsert(member, "mass", HOFFSET(struct particle, mass), H5T_NATIVE_FLOAT);
+    for (hsize_t i = 0; i < n; i++)
+        values[i] = (struct particle){-7, {-7, -7, -7}, -7};
+    MUST(H5Dread(dataset, member, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
+    for (hsize_t i = 0; i < n; i++)
+        wrong += values[i].id != -7 || values[i].position[0] != -7 || values[i].mass != (float)(i * 0.5);
+    CHECK(wrong == 0);
+    H5Dclose(dataset);
+    H5Tclose(member);
+    H5Tclose(type);
+    free(values);
+}
+
+/* ---- records appended, a chunked dataset that grows, shrinks and grows again ---- */
+
+static void growing_write(hid_t file)
+{
+    hsize_t dims[2] = {0, 7}, max[2] = {H5S_UNLIMITED, 7}, chunk[2] = {16, 7};
+    int fill = -3, row[7];
+    hid_t dataset = dataset_new(file, H5T_NATIVE_INT, 2, dims, max, chunk, &fill);
+
+    for (int r = 0; r < 200; r++) {
+        hsize_t start[2] = {(hsize_t)r, 0}, count[2] = {1, 7};
+        for (int x = 0; x < 7; x++)
+            row[x] = r * 7 + x;
+        dims[0] = (hsize_t)r + 1;
+        MUST(H5Dset_extent(dataset, dims));
+        put_box(dataset, H5T_NATIVE_INT, start, count, row);
+    }
+    dims[0] = 150;
+    dims[1] = 5;
+    MUST(H5Dset_extent(dataset, dims));
+    dims[0] = 170;
+    dims[1] = 7;
+    MUST(H5Dset_extent(dataset, dims));
+    H5Dclose(dataset);
+}
+
+static void growing_verify(hid_t file)
+{
+    static int values[170][7];
+    hsize_t dims[2];
+    hid_t dataset, space;
+    int wrong = 0;
+
+    MUST(dataset = H5Dopen2(file, scenario, H5P_DEFAULT));
+    space = H5Dget_space(dataset);
+    H5Sget_simple_extent_dims(space, dims, NULL);
+    CHECK(dims[0] == 170 && dims[1] == 7);
+    MUST(H5Dread(dataset, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
+    for (int r = 0; r < 170; r++)
+        for (int x = 0; x < 7; x++)
+            wrong += values[r][x] != (r < 150 && x < 5 ? r * 7 + x : -3);
+    CHECK(wrong == 0);
+    H5Sclose(space);
+    H5Dclose(dataset);
+}
+
+/* ---- many small writes, some again and again, over one another ---- */
+
+static void small_write(hid_t file)
+{
+    hsize_t dims[2] = {64, 64}, start[2], count[2] = {1, 1};
+    hid_t dataset = dataset_new(file, H5T_NATIVE_DOUBLE, 2, dims, NULL, NULL, NULL);
+
+    for (int pass = 0; pass < 3; pass++)
+        for (int i = 0; i < 64 * 64; i++) {
+            double value = i + 0.001 * pass;
+            start[0] = (hsize_t)i / 64;
+            start[1] = (hsize_t)i % 64;
+            put_box(dataset, H5T_NATIVE_DOUBLE, start, count, &value);
+        }
+    double block[64];
+    for (int x = 0; x < 64; x++)
+        block[x] = -x;
+    hsize_t row[2] = {10, 0}, whole[2] = {1, 64}, one[2] = {10, 5};
+    put_box(dataset, H5T_NATIVE_DOUBLE, row, whole, block);
+    double last = 77;
+    put_box(dataset, H5T_NATIVE_DOUBLE, one, count, &last);
+    block[6] = 88;
+    put_box(dataset, H5T_NATIVE_DOUBLE, row, whole, block);
+    H5Dclose(dataset);
+}
+
+static void small_verify(hid_t file)
+{
+    static double values[64][64];
+    hid_t dataset;
+    int wrong = 0;
+
+    MUST(dataset = H5Dopen2(file, scenario, H5P_DEFAULT));
+    MUST(H5Dread(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
+    for (int i = 0; i < 64 * 64; i++) {
+        double want = i / 64 == 10 ? (i % 64 == 6 ? 88 : -(i % 64)) : i + 0.001 * 2;
+        wrong += values[i / 64][i % 64] != want;
+    }
+    CHECK(wrong == 0);
+    H5Dclose(dataset);
+}
+
+/* ---- points, some named twice, and what nobody wrote ---- */
+
+static void points_write(hid_t file)
+{
+    hsize_t dims[3] = {10, 20, 30}, coords[501][3], n = 501;
+    double fill = 0.5, values[501];
+    hid_t dataset = dataset_new(file, H5T_NATIVE_DOUBLE, 3, dims, NULL, NULL, &fill), space = H5Dget_space(dataset);
+    hid_t memory = H5Screate_simple(1, &n, NULL);
+
+    for (int i = 0; i < 501; i++) {
+        hsize_t at = (hsize_t)(i == 500 ? 3 : 7 * i) * 11 % 6000; /* the last names the fourth's place */
+        if (i == 500)
+            at = 7 * 3 * 11 % 6000;
+        coords[i][0] = at / 600;
+        coords[i][1] = at / 30 % 20;
+        coords[i][2] = at % 30;
+        values[i] = 1000 + i;
+    }
+    MUST(H5Sselect_elements(space, H5S_SELECT_SET, 501, &coords[0][0]));
+    MUST(H5Dwrite(dataset, H5T_NATIVE_DOUBLE, memory, space, H5P_DEFAULT, values));
+    H5Sclose(memory);
+    H5Sclose(space);
+    H5Dclose(dataset);
+}
+
+static void points_verify(hid_t file)
+{
+    static double values[6000], want[6000];
+    hid_t dataset;
+    int wrong = 0;
+
+    for (int i = 0; i < 6000; i++)
+        want[i] = 0.5;
+    for (int i = 0; i < 500; i++)
+        want[7 * i * 11 % 6000] = 1000 + i;
+    want[7 * 3 * 11 % 6000] = 1500;
+    MUST(dataset = H5Dopen2(file, scenario, H5P_DEFAULT));
+    MUST(H5Dread(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
+    for (int i = 0; i < 6000; i++)
+        wrong += values[i] != want[i];
+    CHECK(wrong == 0);
+    H5Dclose(dataset);
+}
+
+/* ---- scalars, strings, object references, variable-length data, compact and null datasets ---- */
+
+static void kinds_write(hid_t file)
+{
+    hid_t group, space = H5Screate(H5S_SCALAR), null = H5Screate(H5S_NULL), type = H5Tcopy(H5T_C_S1), dataset;
+    hid_t list = H5Pcreate(H5P_DATASET_CREATE), text = H5Tcopy(H5T_C_S1);
+    hsize_t four = 4;
+    hid_t line = H5Screate_simple(1, &four, NULL);
+    double pi = 3.14159;
+    const char *words[4] = {"in", "memory", "", "data"};
+    int numbers[4] = {1, 2, 3, 4};
+    hobj_ref_t reference;
+
+    MUST(group = H5Gcreate2(file, scenario, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    MUST(dataset = H5Dcreate2(group, "scalar", H5T_NATIVE_DOUBLE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    MUST(H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, &pi));
+    H5Dclose(dataset);
+    MUST(dataset = H5Dcreate2(group, "null", H5T_NATIVE_DOUBLE, null, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    MUST(H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, &pi));
+    H5Dclose(dataset);
+    H5Tset_size(type, 12);
+    MUST(dataset = H5Dcreate2(group, "string", type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    MUST(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, "hello world"));
+    H5Dclose(dataset);
+    H5Tset_size(text, H5T_VARIABLE);
+    MUST(dataset = H5Dcreate2(group, "words", text, line, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    MUST(H5Dwrite(dataset, text, H5S_ALL, H5S_ALL, H5P_DEFAULT, words));
+    H5Dclose(dataset);
+    H5Pset_layout(list, H5D_COMPACT);
+    MUST(dataset = H5Dcreate2(group, "compact", H5T_NATIVE_INT, line, H5P_DEFAULT, list, H5P_DEFAULT));
+    MUST(H5Dwrite(dataset, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers));
+    H5Dclose(dataset);
+    MUST(H5Rcreate(&reference, group, "compact", H5R_OBJECT, -1));
+    MUST(dataset = H5Dcreate2(group, "reference", H5T_STD_REF_OBJ, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    MUST(H5Dwrite(dataset, H5T_STD_REF_OBJ, H5S_ALL, H5S_ALL, H5P_DEFAULT, &reference));
+    H5Dclose(dataset);
+    H5Pclose(list);
+    H5Tclose(text);
+    H5Tclose(type);
+    H5Sclose(line);
+    H5Sclose(null);
+    H5Sclose(space);
+    H5Gclose(group);
+}
+
+static void kinds_verify(hid_t file)
+{
+    hid_t group, dataset, type = H5Tcopy(H5T_C_S1), text = H5Tcopy(H5T_C_S1), space;
+    double value = 0;
+    char string[12] = "", *words[4];
+    int numbers[4] = {0};
+    hobj_ref_t reference;
+
+    MUST(group = H5Gopen2(file, scenario, H5P_DEFAULT));
+    MUST(dataset = H5Dopen2(group, "scalar", H5P_DEFAULT));
+    MUST(H5Dread(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, &value));
+    CHECK(value == 3.14159);
+    H5Dclose(dataset);
+    value = 9;
+    MUST(dataset = H5Dopen2(group, "null", H5P_DEFAULT));
+    MUST(H5Dread(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, &value));
+    CHECK(value == 9);
+    H5Dclose(dataset);
+    H5Tset_size(type, 12);
+    MUST(dataset = H5Dopen2(group, "string", H5P_DEFAULT));
+    MUST(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, string));
+    CHECK(strcmp(string, "hello world") == 0);
+    H5Dclose(dataset);
+    H5Tset_size(text, H5T_VARIABLE);
+    MUST(dataset = H5Dopen2(group, "words", H5P_DEFAULT));
+    MUST(H5Dread(dataset, text, H5S_ALL, H5S_ALL, H5P_DEFAULT, words));
+    CHECK(strcmp(words[1], "memory") == 0 && strcmp(words[3], "data") == 0);
+    space = H5Dget_space(dataset);
+    H5Treclaim(text, space, H5P_DEFAULT, words);
+    H5Sclose(space);
+    H5Dclose(dataset);
+    MUST(dataset = H5Dopen2(group, "reference", H5P_DEFAULT));
+    MUST(H5Dread(dataset, H5T_STD_REF_OBJ, H5S_ALL, H5S_ALL, H5P_DEFAULT, &reference));
+    hid_t target = H5Rdereference2(dataset, H5P_DEFAULT, H5R_OBJECT, &reference);
+    MUST(target);
+    MUST(H5Dread(target, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers));
+    CHECK(numbers[0] == 1 && numbers[3] == 4);
+    H5Dclose(target);
+    H5Dclose(dataset);
+    H5Tclose(text);
+    H5Tclose(type);
+    H5Gclose(group);
+}
+
+/* ---- copied, deleted, created again under the same name ---- */
+
+static hid_t int_dataset(hid_t group, const char *name, int base)
+{
+    hsize_t n = 100;
+    int values[100];
+    hid_t space = H5Screate_simple(1, &n, NULL), dataset;
+
+    for (int i = 0; i < 100; i++)
+        values[i] = base + i;
+    MUST(dataset = H5Dcreate2(group, name, H5T_NATIVE_INT, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    MUST(H5Dwrite(dataset, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
+    H5Sclose(space);
+    return dataset;
+}
+
+static int int_dataset_holds(hid_t group, const char *name, int base)
+{
+    int values[100] = {0}, right = 0;
+    hid_t dataset = H5Dopen2(group, name, H5P_DEFAULT);
+
+    MUST(dataset);
+    MUST(H5Dread(dataset, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
+    for (int i = 0; i < 100; i++)
+        right += values[i] == base + i;
+    H5Dclose(dataset);
+    return right == 100;
+}
+
+static void copies_write(hid_t file)
+{
+    hid_t group, inner;
+    int values[100];
+
+    MUST(group = H5Gcreate2(file, scenario, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    MUST(inner = H5Gcreate2(group, "inner", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    H5Dclose(int_dataset(inner, "a", 1000));
+    H5Dclose(int_dataset(inner, "b", 2000));
+    MUST(H5Ocopy(group, "inner", group, "copied", H5P_DEFAULT, H5P_DEFAULT));
+    MUST(H5Ocopy(inner, "a", group, "single", H5P_DEFAULT, H5P_DEFAULT));
+    MUST(H5Ldelete(inner, "a", H5P_DEFAULT));
+    H5Dclose(int_dataset(inner, "a", 3000));
+    hid_t open = int_dataset(inner, "gone", 4000);
+    MUST(H5Ldelete(inner, "gone", H5P_DEFAULT));
+    MUST(H5Dread(open, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
+    CHECK(values[99] == 4099); /* unlinked, but open */
+    H5Dclose(open);
+    MUST(H5Gcreate2(group, "whole", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    H5Dclose(int_dataset(group, "whole/x", 5000));
+    MUST(H5Ldelete(group, "whole", H5P_DEFAULT));
+    H5Dclose(int_dataset(group, "after", 6000));
+    MUST(H5Lmove(group, "after", inner, "moved", H5P_DEFAULT, H5P_DEFAULT));
+    H5Gclose(inner);
+    H5Gclose(group);
+}
+
+static void copies_verify(hid_t file)
+{
+    hid_t group;
+
+    MUST(group = H5Gopen2(file, scenario, H5P_DEFAULT));
+    CHECK(int_dataset_holds(group, "inner/a", 3000));
+    CHECK(int_dataset_holds(group, "inner/b", 2000));
+    CHECK(int_dataset_holds(group, "copied/a", 1000));
+    CHECK(int_dataset_holds(group, "copied/b", 2000));
+    CHECK(int_dataset_holds(group, "single", 1000));
+    CHECK(int_dataset_holds(group, "inner/moved", 6000));
+    CHECK(H5Lexists(group, "inner/gone", H5P_DEFAULT) == 0);
+    H5Gclose(group);
+}
+
+/* ---- what creation lists and storage queries answer ---- */
+
+static void answers_write(hid_t file)
+{
+    hsize_t n = 1000, chunk = 100;
+    hid_t group, space = H5Screate_simple(1, &n, NULL), list = H5Pcreate(H5P_DATASET_CREATE), dataset;
+    static int values[1000];
+
+    MUST(group = H5Gcreate2(file, scenario, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    H5Pset_chunk(list, 1, &chunk);
+    H5Pset_deflate(list, 3);
+    H5Pset_alloc_time(list, H5D_ALLOC_TIME_INCR);
+    MUST(dataset = H5Dcreate2(group, "filtered", H5T_NATIVE_INT, space, H5P_DEFAULT, list, H5P_DEFAULT));
+    CHECK(H5Dget_storage_size(dataset) == 0);
+    MUST(H5Dwrite(dataset, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
+    H5Dclose(dataset);
+    H5Pclose(list);
+    list = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_alloc_time(list, H5D_ALLOC_TIME_EARLY);
+    MUST(dataset = H5Dcreate2(group, "early", H5T_NATIVE_INT, space, H5P_DEFAULT, list, H5P_DEFAULT));
+    H5Dclose(dataset);
+    H5Pclose(list);
+    H5Sclose(space);
+    H5Gclose(group);
+}
+
+static void answers_verify(hid_t file)
+{
+    hid_t group, dataset, list;
+    H5D_alloc_time_t time;
+    H5D_space_status_t status;
+
+    MUST(group = H5Gopen2(file, scenario, H5P_DEFAULT));
+    MUST(dataset = H5Dopen2(group, "filtered", H5P_DEFAULT));
+    MUST(list = H5Dget_create_plist(dataset));
+    CHECK(H5Pget_alloc_time(list, &time) >= 0 && time == H5D_ALLOC_TIME_INCR);
+    CHECK(H5Pget_nfilters(list) == 1 && H5Pget_layout(list) == H5D_CHUNKED);
+    CHECK(H5Dget_storage_size(dataset) > 0);
+    H5Pclose(list);
+    H5Dclose(dataset);
+    MUST(dataset = H5Dopen2(group, "early", H5P_DEFAULT));
+    MUST(list = H5Dget_create_plist(dataset));
+    CHECK(H5Pget_alloc_time(list, &time) >= 0 && time == H5D_ALLOC_TIME_EARLY);
+    CHECK(H5Dget_storage_size(dataset) == 4000);
+    CHECK(H5Dget_space_status(dataset, &status) >= 0 && status == H5D_SPACE_STATUS_ALLOCATED);
+    H5Pclose(list);
+    H5Dclose(dataset);
+    H5Gclose(group);
+}
+
+static const struct {
+    const char *name;
+    void (*write)(hid_t file), (*verify)(hid_t file);
+} scenarios[] = {
+    {"conversion", conversion_write, conversion_verify}, {"compound", compound_write, compound_verify},
+    {"growing", growing_write, growing_verify},          {"small", small_write, small_verify},
+    {"points", points_write, points_verify},             {"kinds", kinds_write, kinds_verify},
+    {"copies", copies_write, copies_verify},             {"answers", answers_write, answers_verify},
+};
+#define SCENARIOS (sizeof scenarios / sizeof *scenarios)
+
+static void verify_all(hid_t file)
+{
+    for (size_t s = 0; s < SCENARIOS; s++) {
+        scenario = scenarios[s].name;
+        scenarios[s].verify(file);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    hid_t file;
+
+    if (argc < 3)
+        return 2;
+    scenario = "file";
+    if (strcmp(argv[1], "write") == 0) {
+        MUST(file = H5Fcreate(argv[2], H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+        for (size_t s = 0; s < SCENARIOS; s++) {
+            scenario = scenarios[s].name;
+            scenarios[s].write(file);
+        }
+        verify_all(file);
+        scenario = "file";
+        MUST(H5Fclose(file));
+    }
+    MUST(file = H5Fopen(argv[2], H5F_ACC_RDONLY, H5P_DEFAULT));
+    verify_all(file);
+    MUST(H5Fclose(file));
+    printf("raw_data: %s: %d failures\n", argv[1], failures);
+    return failures != 0;
+}

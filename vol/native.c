@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The application's transfer list may ask for collective I/O, which fails over memory, so native
+ * gets a copy. HDF5 remembers the list of a transfer in its call context and writes to it when the
+ * outer call returns; hence native is called in a context of its own, which ends before the copy
+ * does.
+ */
+#include "vol/native.h"
+
+static herr_t transfer(struct mkt_vol_object *dataset, hid_t mem_type, hid_t mem_space,
+                       hid_t file_space, hid_t dxpl, void *read_to, const void *write_from)
+{
+    herr_t result = -1;
+    void *context;
+    bool owned;
+
+    hid_t list = mkt_vol_independent_list(dxpl, &owned);
+    if (list < 0)
+        return -1;
+    if (mkt_vol_call_context_open(&context) < 0)
+        goto done;
+    if (read_to)
+        result = H5VLdataset_read(1, &dataset->under, dataset->under_vol_id, &mem_type, &mem_space,
+                                  &file_space, list, &read_to, NULL);
+    else
+        result = H5VLdataset_write(1, &dataset->under, dataset->under_vol_id, &mem_type, &mem_space,
+                                   &file_space, list, &write_from, NULL);
+    mkt_vol_call_context_close(context);
+done:
+    if (owned)
+        H5Pclose(list);
+    return result;
+}
+
+herr_t mkt_vol_native_read(struct mkt_vol_object *dataset, hid_t mem_type, hid_t mem_space,
+                           hid_t file_space, hid_t dxpl, void *buffer)
+{
+    return transfer(dataset, mem_type, mem_space, file_space, dxpl, buffer, NULL);
+}
+
+herr_t mkt_vol_native_write(struct mkt_vol_object *dataset, hid_t mem_type, hid_t mem_space,
+                            hid_t file_space, hid_t dxpl, const void *buffer)
+{
+    return transfer(dataset, mem_type, mem_space, file_space, dxpl, NULL, buffer);
+}
