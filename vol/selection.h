@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a dataspace selects, in the market's terms: a regular hyperslab where it is one, else runs of
- * elements in the selection's own order.
+ * What a dataspace selects, in the market's terms: a regular hyperslab where it is one, else runs
+ * of elements in the selection's own order.
  */
 #ifndef MKT_VOL_SELECTION_H
 #define MKT_VOL_SELECTION_H
@@ -20,35 +20,40 @@ struct mkt_vol_selection {
     struct mkt_slab slab; /* not regular: the bounding box */
 };
 
-/* The selection of a dataspace (not H5S_ALL and its kin). Negative, with an entry on the error stack, if it is
- * invalid or reaches past the dataspace's extent. */
+/* The selection of a dataspace (not H5S_ALL and its kin). Negative, with an entry on the error
+ * stack, if it is invalid or reaches past the dataspace's extent. */
 herr_t mkt_vol_selection_read(struct mkt_vol_selection *selection_out, hid_t space);
 
 /* All of an array of `dims` (elements). */
-void mkt_vol_selection_whole(struct mkt_vol_selection *selection_out, uint32_t rank, const uint64_t *dims);
+void mkt_vol_selection_whole(struct mkt_vol_selection *selection_out, uint32_t rank,
+                             const uint64_t *dims);
 
-/* How the elements that `file` selects lie in the memory that `memory` selects, if both are regular and of one
- * shape, or memory is contiguous. False: it takes a cursor. */
-bool mkt_vol_selection_layout(const struct mkt_vol_selection *file, const struct mkt_vol_selection *memory,
-                              uint32_t element_bytes, struct mkt_layout *layout_out);
+/* How the elements that `file` selects lie in the memory that `memory` selects, if both are regular
+ * and of one shape, or memory is contiguous. False: it takes a cursor. */
+bool mkt_vol_selection_layout(const struct mkt_vol_selection *file,
+                              const struct mkt_vol_selection *memory, uint32_t element_bytes,
+                              struct mkt_layout *layout_out);
 
-/* Cuts a slab into slabs of at most max_elements, in packed order, along the slowest axes. A negative value from fn ends
- * it and is returned. */
+/* Cuts a slab into slabs of at most max_elements, in packed order, along the slowest axes. A
+ * negative value from fn ends it and is returned. */
 typedef herr_t (*mkt_vol_slab_fn)(void *context, const struct mkt_slab *part);
-herr_t mkt_vol_slab_split(const struct mkt_slab *slab, uint64_t max_elements, mkt_vol_slab_fn fn, void *context);
+herr_t mkt_vol_slab_split(const struct mkt_slab *slab, uint64_t max_elements, mkt_vol_slab_fn fn,
+                          void *context);
 
-/* A walk over the runs of a selection in its own order; offsets and lengths in elements of the row-major extent. */
+/* A walk over the runs of a selection in its own order; offsets and lengths in elements of the
+ * row-major extent. */
 #define MKT_VOL_RUNS_AT_ONCE 512
 struct mkt_vol_runs {
-    hid_t iterator;    /* H5I_INVALID_HID: one run of `left` elements at `offset` */
-    uint64_t left;     /* elements not delivered yet */
-    size_t count, at;  /* in the arrays */
+    hid_t iterator;   /* H5I_INVALID_HID: one run of `left` elements at `offset` */
+    uint64_t left;    /* elements not delivered yet */
+    size_t count, at; /* in the arrays */
     hsize_t offset[MKT_VOL_RUNS_AT_ONCE];
     size_t length[MKT_VOL_RUNS_AT_ONCE];
 };
 herr_t mkt_vol_runs_open(struct mkt_vol_runs *runs, const struct mkt_vol_selection *selection);
 /* The next run, at most `most` elements of it; elements_out 0: the end. */
-herr_t mkt_vol_runs_next(struct mkt_vol_runs *runs, uint64_t most, uint64_t *offset_out, uint64_t *elements_out);
+herr_t mkt_vol_runs_next(struct mkt_vol_runs *runs, uint64_t most, uint64_t *offset_out,
+                         uint64_t *elements_out);
 void mkt_vol_runs_close(struct mkt_vol_runs *runs);
 
 #endif

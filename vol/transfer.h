@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Raw data of redirected datasets: one dataset, one selection, between the application's buffer and pieces.
+ * Raw data of redirected datasets: one dataset, one selection, between the application's buffer and
+ * pieces.
  */
 #ifndef MKT_VOL_TRANSFER_H
 #define MKT_VOL_TRANSFER_H

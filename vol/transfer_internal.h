@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The insides of a transfer, shared by transfer.c (set-up and conversion), overlay.c (what a read gets together) and
- * scatter.c (writes that are no hyperslab). */
+/* The insides of a transfer, shared by transfer.c (set-up and conversion), overlay.c (what a read
+ * gets together) and scatter.c (writes that are no hyperslab). */
 #ifndef MKT_VOL_TRANSFER_INTERNAL_H
 #define MKT_VOL_TRANSFER_INTERNAL_H
 
@@ -23,7 +23,8 @@ struct mkt_vol_io {
 };
 
 /* ---- overlay.c ---- */
-/* The elements of `want` in the file's type, packed in its order: pieces over the native dataset. */
+/* The elements of `want` in the file's type, packed in its order: pieces over the native dataset.
+ */
 herr_t mkt_vol_overlay_slab(struct mkt_vol_io *io, const struct mkt_slab *want, void *packed_out);
 /* The same for the transfer's whole file selection, if it is no hyperslab. */
 herr_t mkt_vol_overlay_runs(struct mkt_vol_io *io, void *packed_out);
@@ -31,7 +32,8 @@ herr_t mkt_vol_overlay_runs(struct mkt_vol_io *io, void *packed_out);
 herr_t mkt_vol_overlay_direct(struct mkt_vol_io *io, void *buffer);
 
 /* ---- scatter.c ---- */
-/* Writes the transfer's irregular file selection from a packed buffer in the file's type, in the selection's order. */
+/* Writes the transfer's irregular file selection from a packed buffer in the file's type, in the
+ * selection's order. */
 herr_t mkt_vol_scatter_write(struct mkt_vol_io *io, const void *packed);
 
 #endif
