@@ -51,6 +51,11 @@ status=$?
 if ! stop_daemon && ((status == 0)); then
     status=1
 fi
+# A sanitizer's report on the daemon goes to its log.
+if grep -qE 'Sanitizer|runtime error:' "$H5MARKET_DIR"/*.log 2>/dev/null; then
+    echo "run_in_market.sh: a sanitizer has something to say about the daemon" >&2
+    status=1
+fi
 if ((status != 0 && status != 77)); then
     for log in "$H5MARKET_DIR"/*.log; do
         [[ -s $log ]] && echo "--- $log" && tail -n 30 "$log"
