@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "transport/engine.h"
+#include "transport/stream.h"
 
 #include <string.h>
 
@@ -38,6 +39,35 @@ DEFINE_PLANE(plane_32, 32)
 DEFINE_PLANE(plane_48, 48)
 DEFINE_PLANE(plane_64, 64)
 DEFINE_PLANE(plane_any, plane->bytes)
+
+static void plane_stream(const struct plane *plane, char *to, const char *from)
+{
+    for (uint64_t o = 0; o < plane->outer_count; o++) {
+        char *t = to + o * plane->to_outer;
+        const char *f = from + o * plane->from_outer;
+        for (uint64_t i = 0; i < plane->inner_count; i++) {
+            mkt_stream_copy(t, f, plane->bytes, f + plane->from_inner);
+            t += plane->to_inner;
+            f += plane->from_inner;
+        }
+    }
+}
+
+/* Where streaming pays: beyond what a core's share of the caches holds, and in runs of a few lines.
+ */
+#define STREAM_MOVE_BYTES ((uint64_t)8 << 20)
+#define STREAM_RUN_BYTES  256
+
+static bool should_stream(const struct mkt_move *move)
+{
+    uint64_t total = move->bytes;
+
+    if (!MKT_STREAM_AVAILABLE || move->bytes < STREAM_RUN_BYTES)
+        return false;
+    for (uint32_t i = 0; i < move->loops; i++)
+        total *= move->loop[i].count;
+    return total > STREAM_MOVE_BYTES;
+}
 
 static plane_fn plane_of(uint64_t bytes)
 {
@@ -112,7 +142,7 @@ static void set_plane(struct sides *sides)
         .to_outer = to_step(sides, outer),
         .from_outer = from_step(sides, outer),
     };
-    sides->copy = plane_of(move->bytes);
+    sides->copy = should_stream(move) ? plane_stream : plane_of(move->bytes);
 }
 
 static void shm_move(const struct mkt_move *move, enum mkt_direction direction, void *memory,
@@ -126,6 +156,8 @@ static void shm_move(const struct mkt_move *move, enum mkt_direction direction, 
         walk(&sides, 0, m, p);
     else
         walk(&sides, 0, p, m);
+    if (sides.copy == plane_stream)
+        mkt_stream_fence();
 }
 
 const struct mkt_engine_ops mkt_engine_shm = {.name = "shm", .move = shm_move};

@@ -16,8 +16,8 @@ struct mkt_extent {
     uint64_t length;     /* bytes */
 };
 
-/* Bytes change hands in whole granules of this size: the extents that a client adds, commits or releases start at a
- * multiple of it, and the last granule belongs to the extent whole. */
+/* Bytes change hands in whole granules of this size: the extents that a client adds, commits or
+ * releases start at a multiple of it, and the last granule belongs to the extent whole. */
 #define MKT_EXTENT_GRANULE 64
 
 _Static_assert(sizeof(struct mkt_extent) == 24, "mkt_extent is a wire layout");

@@ -7,10 +7,15 @@
 
 static struct mkt_dim normalised(const struct mkt_dim *dim)
 {
-    struct mkt_slab slab = {.rank = 1, .dim = {*dim}};
+    struct mkt_dim result = *dim;
 
-    mkt_slab_normalise(&slab);
-    return slab.dim[0];
+    if (result.count > 1 && result.stride == result.block) {
+        result.block *= result.count;
+        result.count = 1;
+    }
+    if (result.count == 1)
+        result.stride = result.block;
+    return result;
 }
 
 static uint64_t min_u64(uint64_t a, uint64_t b)
@@ -121,31 +126,36 @@ static uint64_t piece_at(const struct mkt_cut *cut, const struct mkt_run *run)
  * bound), then runs and gaps repeat until the nearest bound.
  */
 struct side {
-    uint64_t first_block, first_in, last_block, last_left, again_block, again_in, blocks;
+    uint64_t first_block, last_block, last_left, again_block, blocks;
 };
 
-/* How often the pattern repeats on this side beyond its first time. */
+static bool is_congruent(uint64_t block_a, uint64_t in_a, uint64_t block_b, uint64_t in_b)
+{
+    return block_a == block_b || in_a == in_b;
+}
+
+/* How often the pattern repeats on this side beyond its first time; the ends are congruent. */
 static uint64_t side_repeats(const struct side *side, uint64_t last_len, uint64_t distance)
 {
     if (side->first_block == side->again_block)
         return (side->last_left - last_len) / distance;
-    if (side->first_in == side->again_in)
-        return (side->blocks - 1 - side->last_block) / (side->again_block - side->first_block);
-    return 0;
+    return (side->blocks - 1 - side->last_block) / (side->again_block - side->first_block);
 }
 
 static uint64_t repeats(const struct mkt_cut *cut, const struct mkt_run *first,
                         const struct mkt_run *last, const struct mkt_run *again)
 {
-    if (first->len != again->len)
+    if (first->len != again->len ||
+        !is_congruent(first->want_block, first->want_in, again->want_block, again->want_in) ||
+        !is_congruent(first->piece_block, first->piece_in, again->piece_block, again->piece_in) ||
+        !is_congruent(first->mem_block, first->mem_in, again->mem_block, again->mem_in))
         return 0;
-    const struct side want = {first->want_block, first->want_in, last->want_block, last->want_left,
-                              again->want_block, again->want_in, cut->want.count};
-    const struct side piece = {first->piece_block, first->piece_in,    last->piece_block,
-                               last->piece_left,   again->piece_block, again->piece_in,
-                               cut->piece.count};
-    const struct side mem = {first->mem_block, first->mem_in, last->mem_block, last->mem_left,
-                             again->mem_block, again->mem_in, UINT64_MAX};
+    const struct side want = {first->want_block, last->want_block, last->want_left,
+                              again->want_block, cut->want.count};
+    const struct side piece = {first->piece_block, last->piece_block, last->piece_left,
+                               again->piece_block, cut->piece.count};
+    const struct side mem = {first->mem_block, last->mem_block, last->mem_left, again->mem_block,
+                             UINT64_MAX};
     uint64_t coords = again->coord - first->coord;
 
     return min_u64(side_repeats(&want, last->len, coords),

@@ -14,7 +14,16 @@
 #define REGION_BYTES (1 << 15)
 #define POISON       0xa5
 
+#define LARGE_BYTES ((uint64_t)13 << 20)
+
 static const struct mkt_engine_ops *subject;
+static uint64_t region_bytes;
+
+static void set_region(uint64_t bytes)
+{
+    region_bytes = bytes;
+    checking_engine_set_regions(bytes, bytes);
+}
 
 /* The model: runs one by one, by index arithmetic. */
 
@@ -42,33 +51,36 @@ static void run_at(const struct mkt_move *move, uint64_t run, uint64_t *mem_out,
 static void move_by_model(const struct mkt_move *move, enum mkt_direction direction,
                           uint8_t *memory, uint8_t *piece)
 {
-    for (uint64_t run = 0; run < total_runs(move); run++) {
+    const uint64_t runs = total_runs(move);
+
+    for (uint64_t run = 0; run < runs; run++) {
         uint64_t mem, at;
 
         run_at(move, run, &mem, &at);
-        for (uint64_t b = 0; b < move->bytes; b++)
-            if (direction == MKT_GET)
-                memory[mem + b] = piece[at + b];
-            else
-                piece[at + b] = memory[mem + b];
+        if (direction == MKT_GET)
+            memcpy(memory + mem, piece + at, move->bytes);
+        else
+            memcpy(piece + at, memory + mem, move->bytes);
     }
 }
 
 static void fill(uint8_t *bytes, uint64_t length, uint64_t seed)
 {
-    for (uint64_t i = 0; i < length; i++)
-        bytes[i] = (uint8_t)random_next(&seed);
+    for (uint64_t i = 0; i + 8 <= length; i += 8) {
+        uint64_t word = random_next(&seed);
+        memcpy(bytes + i, &word, 8);
+    }
 }
 
 static void check_move(const struct mkt_move *move, enum mkt_direction direction)
 {
-    uint8_t *source = malloc(REGION_BYTES), *before = malloc(REGION_BYTES);
-    uint8_t *target = malloc(REGION_BYTES), *expected = malloc(REGION_BYTES);
+    uint8_t *source = malloc(region_bytes), *before = malloc(region_bytes);
+    uint8_t *target = malloc(region_bytes), *expected = malloc(region_bytes);
 
-    fill(source, REGION_BYTES, move->bytes + move->loops);
-    memcpy(before, source, REGION_BYTES);
-    memset(target, POISON, REGION_BYTES);
-    memset(expected, POISON, REGION_BYTES);
+    fill(source, region_bytes, move->bytes + move->loops);
+    memcpy(before, source, region_bytes);
+    memset(target, POISON, region_bytes);
+    memset(expected, POISON, region_bytes);
     if (direction == MKT_GET) {
         move_by_model(move, direction, expected, source);
         subject->move(move, direction, target, source);
@@ -76,8 +88,8 @@ static void check_move(const struct mkt_move *move, enum mkt_direction direction
         move_by_model(move, direction, source, expected);
         subject->move(move, direction, source, target);
     }
-    assert_memory_equal(target, expected, REGION_BYTES);
-    assert_memory_equal(source, before, REGION_BYTES);
+    assert_memory_equal(target, expected, region_bytes);
+    assert_memory_equal(source, before, region_bytes);
     free(source);
     free(before);
     free(target);
@@ -118,7 +130,7 @@ static void test_engine_nested_loops_match_model(void **state)
                                 0,
                                 {{0, 0, 0}}};
         struct mkt_loop inner_first[8];
-        uint64_t mem = move.bytes, piece = move.bytes, loops = random_in(&seed, 1, 7);
+        uint64_t loops = random_in(&seed, 1, 7), mem = move.bytes, piece = mem;
 
         for (uint64_t i = 0; i < loops; i++) {
             struct mkt_loop loop = {random_in(&seed, 1, 5), mem + random_in(&seed, 0, 3),
@@ -163,6 +175,30 @@ static void test_engine_all_loops_are_walked(void **state)
     check_both(&move);
 }
 
+/* Beyond the caches an engine may copy in another way. */
+static void test_engine_large_moves_match_model(void **state)
+{
+    static const uint64_t runs[] = {256, 1089, 5001, 70000};
+    uint64_t seed = 3;
+
+    (void)state;
+    set_region(LARGE_BYTES);
+    for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+        uint64_t bytes = runs[i], count = ((uint64_t)9 << 20) / bytes / 4 + 1;
+        struct mkt_move move = {
+            random_in(&seed, 0, 99), random_in(&seed, 0, 99), bytes, 2, {{0, 0, 0}}};
+
+        move.loop[1] =
+            (struct mkt_loop){4, bytes + random_in(&seed, 0, 70), bytes + random_in(&seed, 0, 70)};
+        move.loop[0] =
+            (struct mkt_loop){count, 4 * move.loop[1].mem_step, 4 * move.loop[1].piece_step};
+        check_move(&move, i % 2 ? MKT_GET : MKT_PUT);
+    }
+    struct mkt_move whole = {7, 33, (uint64_t)9 << 20, 0, {{0, 0, 0}}};
+    check_move(&whole, MKT_PUT);
+    set_region(REGION_BYTES);
+}
+
 int engine_suite_run(const char *name, const struct mkt_engine_ops *engine)
 {
     const struct CMUnitTest tests[] = {
@@ -170,9 +206,10 @@ int engine_suite_run(const char *name, const struct mkt_engine_ops *engine)
         cmocka_unit_test(test_engine_nested_loops_match_model),
         cmocka_unit_test(test_engine_transposing_loops_match_model),
         cmocka_unit_test(test_engine_all_loops_are_walked),
+        cmocka_unit_test(test_engine_large_moves_match_model),
     };
 
     subject = engine;
-    checking_engine_set_regions(REGION_BYTES, REGION_BYTES);
+    set_region(REGION_BYTES);
     return _cmocka_run_group_tests(name, tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL);
 }

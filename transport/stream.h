@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Copies past the caches, for moves larger than these: a plain store first reads the line that it
+ * is to overwrite, which costs a third of the memory's bandwidth, and drives everything else out.
+ * Internal to transport. Any thread.
+ */
+#ifndef MKT_TRANSPORT_STREAM_H
+#define MKT_TRANSPORT_STREAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+
+#define MKT_STREAM_AVAILABLE 1
+#define MKT_STREAM_LINE      64
+#define MKT_STREAM_AHEAD     1024 /* bytes that the prefetch runs ahead */
+
+static inline void mkt_stream_line(char *to, const char *from)
+{
+    __m128i a = _mm_loadu_si128((const __m128i *)from),
+            b = _mm_loadu_si128((const __m128i *)(from + 16));
+    __m128i c = _mm_loadu_si128((const __m128i *)(from + 32)),
+            d = _mm_loadu_si128((const __m128i *)(from + 48));
+
+    _mm_stream_si128((__m128i *)to, a);
+    _mm_stream_si128((__m128i *)(to + 16), b);
+    _mm_stream_si128((__m128i *)(to + 32), c);
+    _mm_stream_si128((__m128i *)(to + 48), d);
+}
+
+/* `next` is where the source goes on after this run: the processor's own prefetch does not guess a
+ * stride. */
+static inline void mkt_stream_copy(char *to, const char *from, size_t length, const char *next)
+{
+    size_t head = -(uintptr_t)to % MKT_STREAM_LINE;
+
+    if (head > length)
+        head = length;
+    memcpy(to, from, head);
+    to += head;
+    from += head;
+    length -= head;
+    for (; length >= MKT_STREAM_AHEAD + MKT_STREAM_LINE; length -= MKT_STREAM_LINE) {
+        _mm_prefetch(from + MKT_STREAM_AHEAD, _MM_HINT_T0);
+        mkt_stream_line(to, from);
+        to += MKT_STREAM_LINE;
+        from += MKT_STREAM_LINE;
+    }
+    for (; length >= MKT_STREAM_LINE; length -= MKT_STREAM_LINE) {
+        _mm_prefetch(next, _MM_HINT_T0);
+        mkt_stream_line(to, from);
+        to += MKT_STREAM_LINE;
+        from += MKT_STREAM_LINE;
+        next += MKT_STREAM_LINE;
+    }
+    memcpy(to, from, length);
+}
+
+/* Makes streamed bytes visible before whatever this thread stores next. */
+static inline void mkt_stream_fence(void)
+{
+    _mm_sfence();
+}
+
+#else
+
+#define MKT_STREAM_AVAILABLE 0
+
+static inline void mkt_stream_copy(char *to, const char *from, size_t length, const char *next)
+{
+    (void)next;
+    memcpy(to, from, length);
+}
+
+static inline void mkt_stream_fence(void)
+{
+}
+
+#endif
+
+#endif
