@@ -65,8 +65,9 @@ int mkt_cli_connect(bool start, const char *config_path, struct mkt_client **cli
         mkt_cli_fail(&error);
         return MKT_CLI_FAILED;
     }
-    mkt_cli_complain("no market runs here for this user; a program that writes through the connector "
-                     "starts one, or `h5market start`");
+    mkt_cli_complain(
+        "no market runs here for this user; a program that writes through the connector "
+        "starts one, or `h5market start`");
     return MKT_CLI_NO_DAEMON;
 }
 

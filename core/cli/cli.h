@@ -47,8 +47,8 @@ const char *mkt_cli_prefix(void);
 /* A path in it; false if it doesn't fit or nothing is there. path_out is set in the second case. */
 bool mkt_cli_installed(const char *below, char *path_out, size_t capacity);
 
-/* Connects to the daemon that runs; `start`: or to one that it starts. On failure complains and returns the exit
- * status, else MKT_CLI_OK. */
+/* Connects to the daemon that runs; `start`: or to one that it starts. On failure complains and
+ * returns the exit status, else MKT_CLI_OK. */
 int mkt_cli_connect(bool start, const char *config_path, struct mkt_client **client_out);
 
 /* Asks and parses; complains on failure. *answer_out is the caller's to json_decref. */

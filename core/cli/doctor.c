@@ -43,15 +43,22 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 static const struct argp_option argp_options[] = {
     {"report", 'r', 0, 0, "Then print all that a bug report needs", 0}, {0}};
 static const struct argp argp = {
-    argp_options, parse, "[FOLDER] [[--] CMD [ARGUMENT...]]",
+    argp_options,
+    parse,
+    "[FOLDER] [[--] CMD [ARGUMENT...]]",
     "Finds out why programs don't use the market, and says the remedy."
     "\v"
     "FOLDER is searched for entries whose data is lost (default: the working folder, without the "
-    "folders in it). CMD is a program, or a command line such as `mpiexec -n 4 ./sim`: it is not run, but its files are "
-    "read to see which HDF5 it would use. To see whether HDF5 takes the connector, a small program is run that writes and "
-    "reads a file in a temporary folder: where HDF5 can't load a connector it reports that once and then silently uses "
+    "folders in it). CMD is a program, or a command line such as `mpiexec -n 4 ./sim`: it is not "
+    "run, but its files are "
+    "read to see which HDF5 it would use. To see whether HDF5 takes the connector, a small program "
+    "is run that writes and "
+    "reads a file in a temporary folder: where HDF5 can't load a connector it reports that once "
+    "and then silently uses "
     "ordinary files. Exit status 1 if a problem was found; warnings don't count.",
-    NULL, NULL, NULL};
+    NULL,
+    NULL,
+    NULL};
 
 void mkt_doctor_say(struct mkt_doctor *doctor, enum mkt_verdict verdict, const char *remedy,
                     const char *format, ...)

@@ -34,7 +34,8 @@ static bool check_folder(struct mkt_doctor *doctor, char path_out[PATH_MAX])
     if (stat(path_out, &found) == 0)
         mkt_doctor_say(doctor, MKT_FINE, NULL, "market's folder %s", path_out);
     else
-        mkt_doctor_say(doctor, MKT_FINE, NULL, "market's folder %s, made when a daemon starts", path_out);
+        mkt_doctor_say(doctor, MKT_FINE, NULL, "market's folder %s, made when a daemon starts",
+                       path_out);
     return true;
 }
 
@@ -48,11 +49,13 @@ static void check_memory(struct mkt_doctor *doctor, const json_t *status)
     mkt_cli_show_size(used, used_text);
     mkt_cli_show_size(limit, limit_text);
     if (waiting || (limit && used >= limit / 100 * NEARLY_FULL_PERCENT))
-        mkt_doctor_say(doctor, MKT_PROBLEM,
-                       "`h5market ls` shows what takes it: `h5market save` and `h5market rm` files; keep fewer "
-                       "versions (`keep`); or raise `memory` in the h5market.yaml that the daemon starts with",
-                       "the market is full: %s of %s in use, %" PRIu64 " writes wait for memory", used_text,
-                       limit_text, waiting);
+        mkt_doctor_say(
+            doctor, MKT_PROBLEM,
+            "`h5market ls` shows what takes it: `h5market save` and `h5market rm` files; keep "
+            "fewer "
+            "versions (`keep`); or raise `memory` in the h5market.yaml that the daemon starts with",
+            "the market is full: %s of %s in use, %" PRIu64 " writes wait for memory", used_text,
+            limit_text, waiting);
     else
         mkt_doctor_say(doctor, MKT_FINE, NULL, "memory: %s of %s in use", used_text, limit_text);
 }
@@ -61,13 +64,15 @@ static void check_status(struct mkt_doctor *doctor)
 {
     json_t *status = NULL;
     if (mkt_cli_query(doctor->client, MKT_QUERY_STATUS, NULL, &status) != MKT_CLI_OK) {
-        mkt_doctor_say(doctor, MKT_PROBLEM, "`h5market stop`, then try again", "the daemon's answer can't be read");
+        mkt_doctor_say(doctor, MKT_PROBLEM, "`h5market stop`, then try again",
+                       "the daemon's answer can't be read");
         return;
     }
     const char *version = mkt_cli_string(status, "version");
     if (strcmp(version, MKT_VERSION) == 0)
         mkt_doctor_say(doctor, MKT_FINE, NULL,
-                       "daemon: process %" PRIu64 ", %" PRIu64 " files, %" PRIu64 " processes connected, log %s",
+                       "daemon: process %" PRIu64 ", %" PRIu64 " files, %" PRIu64
+                       " processes connected, log %s",
                        mkt_cli_number(status, "pid"), mkt_cli_number(status, "objects"),
                        mkt_cli_number(status, "sessions"), mkt_cli_string(status, "log"));
     else
@@ -97,12 +102,15 @@ void mkt_doctor_market(struct mkt_doctor *doctor)
     } else if (status == MKT_NOT_FOUND) {
         doctor->client = NULL;
         mkt_doctor_say(doctor, MKT_WARNING,
-                       "none is needed: the first program that writes starts one; `h5market start` does now, and in a "
+                       "none is needed: the first program that writes starts one; `h5market start` "
+                       "does now, and in a "
                        "batch script should",
                        "no daemon runs in %s, so the market is empty", folder);
     } else {
         doctor->client = NULL;
         doctor->daemon_unknown = true;
-        say_error(doctor, &error, status == MKT_INVALID ? "correct that line; docs/configuration.md lists all keys" : NULL);
+        say_error(doctor, &error,
+                  status == MKT_INVALID ? "correct that line; docs/configuration.md lists all keys"
+                                        : NULL);
     }
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Does HDF5 take the connector? Only a program that uses HDF5 can tell: where HDF5 can't load one, the first call fails and
- * all others silently use ordinary files. So a small one of each flavour runs as a child, in the user's environment,
- * with a temporary folder, and in a market of its own where none runs.
+ * Does HDF5 take the connector? Only a program that uses HDF5 can tell: where HDF5 can't load one,
+ * the first call fails and all others silently use ordinary files. So a small one of each flavour
+ * runs as a child, in the user's environment, with a temporary folder, and in a market of its own
+ * where none runs.
  */
 #include "core/cli/doctor.h"
 
@@ -48,7 +49,8 @@ static bool drain(int fd, char *text, uint64_t deadline_ms)
             return false;
         char rest[512];
         bool full = used + 1 >= OUTPUT_BYTES;
-        ssize_t got = full ? read(fd, rest, sizeof(rest)) : read(fd, text + used, OUTPUT_BYTES - 1 - used);
+        ssize_t got =
+            full ? read(fd, rest, sizeof(rest)) : read(fd, text + used, OUTPUT_BYTES - 1 - used);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
@@ -102,7 +104,8 @@ static const char *value_of(const struct probe *probe, const char *name, char va
     value_out[0] = '\0';
     for (const char *line = probe->output; line && *line;) {
         if (strncmp(line, name, length) == 0 && line[length] == '=')
-            snprintf(value_out, 128, "%.*s", (int)strcspn(line + length + 1, "\n"), line + length + 1);
+            snprintf(value_out, 128, "%.*s", (int)strcspn(line + length + 1, "\n"),
+                     line + length + 1);
         line = strchr(line, '\n');
         line = line ? line + 1 : NULL;
     }
@@ -115,7 +118,8 @@ static bool is(const struct probe *probe, const char *name, const char *wanted)
     return strcmp(value_of(probe, name, value), wanted) == 0;
 }
 
-/* Why, as the program said: our own line if there is one, else the last cause on HDF5's error stack. */
+/* Why, as the program said: our own line if there is one, else the last cause on HDF5's error
+ * stack. */
 static void find_reason(const struct probe *probe, char *reason_out, size_t capacity)
 {
     const char *line = strstr(probe->output, "h5market: ");
@@ -136,31 +140,36 @@ static void judge(struct mkt_doctor *doctor, const char *flavour, const struct p
     value_of(probe, "connector", connector);
     find_reason(probe, reason, sizeof(reason));
     if (probe->status == -1)
-        mkt_doctor_say(doctor, MKT_PROBLEM, "look at the daemon's log; `h5market doctor --report` shows its end",
-                       "HDF5 %s (%s): a small program hung for %d s", hdf5, flavour, PROBE_MS / 1000);
+        mkt_doctor_say(doctor, MKT_PROBLEM,
+                       "look at the daemon's log; `h5market doctor --report` shows its end",
+                       "HDF5 %s (%s): a small program hung for %d s", hdf5, flavour,
+                       PROBE_MS / 1000);
     else if (WIFSIGNALED(probe->status))
         mkt_doctor_say(doctor, MKT_PROBLEM, "report this: `h5market doctor --report`",
                        "HDF5 %s (%s): a small program ended by signal %d (%s)", hdf5, flavour,
                        WTERMSIG(probe->status), strsignal(WTERMSIG(probe->status)));
     else if (!hdf5[0] && !connector[0])
-        mkt_doctor_say(doctor, MKT_WARNING, "is that HDF5 (or its MPI) still installed? `ldd` on the probe shows it",
+        mkt_doctor_say(doctor, MKT_WARNING,
+                       "is that HDF5 (or its MPI) still installed? `ldd` on the probe shows it",
                        "lib/h5market/h5market-probe-%s doesn't run: %.*s", flavour,
                        (int)strcspn(probe->output, "\n"), probe->output);
     else if (strcmp(connector, "market") != 0)
         mkt_doctor_say(doctor, MKT_PROBLEM,
-                       "the cause is above or in this line; programs print it once as an HDF5 error and then go on "
+                       "the cause is above or in this line; programs print it once as an HDF5 "
+                       "error and then go on "
                        "without the market",
-                       "HDF5 %s (%s) silently falls back to ordinary files (connector `%s`): %s", hdf5,
-                       flavour, connector, reason);
+                       "HDF5 %s (%s) silently falls back to ordinary files (connector `%s`): %s",
+                       hdf5, flavour, connector, reason);
     else if (!is(probe, "write", "ok") || !is(probe, "read", "ok"))
         mkt_doctor_say(doctor, MKT_PROBLEM, "as the message says; else `h5market doctor --report`",
                        "HDF5 %s (%s) uses the market, but can't %s: %s", hdf5, flavour,
                        is(probe, "write", "ok") ? "read back" : "write", reason);
     else
-        mkt_doctor_say(doctor, MKT_FINE, NULL, "HDF5 %s (%s) takes the connector: wrote and read a file%s", hdf5,
-                       flavour,
-                       is(probe, "on_disk", "file") ? ", an ordinary one by your rules (mode: file)"
-                                                    : " in memory");
+        mkt_doctor_say(doctor, MKT_FINE, NULL,
+                       "HDF5 %s (%s) takes the connector: wrote and read a file%s", hdf5, flavour,
+                       is(probe, "on_disk", "stub") ? " in memory"
+                       : getenv("HDF5_DRIVER")      ? " of the driver in HDF5_DRIVER"
+                                               : ", an ordinary one by your rules (mode: file)");
 }
 
 /* ---- all of them ---- */
@@ -186,9 +195,10 @@ static void run_all(struct mkt_doctor *doctor, const char *folder)
     char *pattern = mkt_cli_format("%s/lib/h5market/h5market-probe-*", mkt_cli_prefix());
     char *file = mkt_cli_format("%s/h5market-probe.h5", folder);
     if (glob(pattern, 0, NULL, &found) != 0)
-        mkt_doctor_say(doctor, MKT_WARNING, "build H5Market again with HDF5_ROOT set",
-                       "no probe in %s/lib/h5market, so it isn't known whether HDF5 takes the connector",
-                       mkt_cli_prefix());
+        mkt_doctor_say(
+            doctor, MKT_WARNING, "build H5Market again with HDF5_ROOT set",
+            "no probe in %s/lib/h5market, so it isn't known whether HDF5 takes the connector",
+            mkt_cli_prefix());
     else {
         for (size_t i = 0; i < found.gl_pathc; i++) {
             const char *flavour = strrchr(found.gl_pathv[i], '/') + strlen("/h5market-probe-");

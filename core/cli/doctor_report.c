@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a bug report needs. Prints no environment variable but those of HDF5, MPI's and batch systems' few, and ours. */
+/* What a bug report needs. Prints no environment variable but those of HDF5, MPI's and batch
+ * systems' few, and ours. */
 #include "core/cli/doctor.h"
 
 #include <errno.h>
@@ -56,9 +57,10 @@ static void print_system(void)
 
 static void print_environment(void)
 {
-    static const char *const starts[] = {"H5MARKET_", "HDF5_", "LD_LIBRARY_PATH=", "LD_PRELOAD=",
-                                         "PATH=", "TMPDIR=", "SLURM_JOB_ID=", "PBS_JOBID=", "LSB_JOBID=",
-                                         "FLUX_JOB_ID=", "OMPI_VERSION=", "PMIX_VERSION="};
+    static const char *const starts[] = {
+        "H5MARKET_",  "HDF5_",        "LD_LIBRARY_PATH=", "LD_PRELOAD=",
+        "PATH=",      "TMPDIR=",      "SLURM_JOB_ID=",    "PBS_JOBID=",
+        "LSB_JOBID=", "FLUX_JOB_ID=", "OMPI_VERSION=",    "PMIX_VERSION="};
     heading("environment");
     for (char **entry = environ; *entry; entry++)
         for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
@@ -71,8 +73,9 @@ static void print_limits(void)
     static const struct {
         int resource;
         const char *name;
-    } limits[] = {{RLIMIT_NOFILE, "open files"}, {RLIMIT_AS, "address space"}, {RLIMIT_DATA, "data"},
-                  {RLIMIT_MEMLOCK, "locked memory"}, {RLIMIT_FSIZE, "file size"}, {RLIMIT_NPROC, "processes"}};
+    } limits[] = {{RLIMIT_NOFILE, "open files"}, {RLIMIT_AS, "address space"},
+                  {RLIMIT_DATA, "data"},         {RLIMIT_MEMLOCK, "locked memory"},
+                  {RLIMIT_FSIZE, "file size"},   {RLIMIT_NPROC, "processes"}};
     heading("limits (soft, hard)");
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
         struct rlimit limit;
@@ -167,7 +170,8 @@ void mkt_doctor_report(struct mkt_doctor *doctor)
     print_environment();
     print_limits();
     print_cgroups();
-    if (doctor->client && mkt_cli_query(doctor->client, MKT_QUERY_STATUS, NULL, &status) == MKT_CLI_OK) {
+    if (doctor->client &&
+        mkt_cli_query(doctor->client, MKT_QUERY_STATUS, NULL, &status) == MKT_CLI_OK) {
         heading("daemon");
         mkt_cli_print_json(status);
         json_decref(status);

@@ -44,7 +44,8 @@ static void list_connectors(struct mkt_doctor *doctor)
     char names[512] = "";
     char *pattern = mkt_cli_format("%s/lib/h5market/libh5market_vol_*.so", mkt_cli_prefix());
     if (glob(pattern, 0, NULL, &found) != 0) {
-        mkt_doctor_say(doctor, MKT_PROBLEM, "install H5Market again, or build it with HDF5_ROOT set",
+        mkt_doctor_say(doctor, MKT_PROBLEM,
+                       "install H5Market again, or build it with HDF5_ROOT set",
                        "no connector in %s/lib/h5market", mkt_cli_prefix());
         free(pattern);
         return;
@@ -82,9 +83,18 @@ void mkt_doctor_installation(struct mkt_doctor *doctor)
 /* True for what was probably meant to be `market`. */
 static bool is_misspelt(const char *word, size_t length)
 {
-    static const char *const near[] = {"markt", "h5market", "mkt", "maket", "markets", "vol_market",
-                                       "hdf5_vol_market", "libhdf5_vol_market", "libhdf5_vol_market.so",
-                                       "market.so", "marekt", "merket"};
+    static const char *const near[] = {"markt",
+                                       "h5market",
+                                       "mkt",
+                                       "maket",
+                                       "markets",
+                                       "vol_market",
+                                       "hdf5_vol_market",
+                                       "libhdf5_vol_market",
+                                       "libhdf5_vol_market.so",
+                                       "market.so",
+                                       "marekt",
+                                       "merket"};
     for (size_t i = 0; i < sizeof(near) / sizeof(near[0]); i++)
         if (strlen(near[i]) == length && strncasecmp(word, near[i], length) == 0)
             return true;
@@ -102,8 +112,9 @@ static void check_connector(struct mkt_doctor *doctor)
 {
     const char *value = getenv("HDF5_VOL_CONNECTOR");
     if (!value || !value[0]) {
-        mkt_doctor_say(doctor, MKT_WARNING, mkt_doctor_setup_remedy(),
-                       "HDF5_VOL_CONNECTOR is not set: programs started from here use ordinary files");
+        mkt_doctor_say(
+            doctor, MKT_WARNING, mkt_doctor_setup_remedy(),
+            "HDF5_VOL_CONNECTOR is not set: programs started from here use ordinary files");
         return;
     }
     const char *word = value + strspn(value, " \t");
@@ -113,16 +124,18 @@ static void check_connector(struct mkt_doctor *doctor)
         return;
     }
     if (is_misspelt(word, length) || is_glued(word, length))
-        mkt_doctor_say(doctor, MKT_PROBLEM,
-                       "export HDF5_VOL_CONNECTOR=market, with options after a space: \"market wait=60\"",
-                       "HDF5_VOL_CONNECTOR is \"%s\": the connector is called `market`, and HDF5 "
-                       "silently uses ordinary files when it can't find one",
-                       value);
+        mkt_doctor_say(
+            doctor, MKT_PROBLEM,
+            "export HDF5_VOL_CONNECTOR=market, with options after a space: \"market wait=60\"",
+            "HDF5_VOL_CONNECTOR is \"%s\": the connector is called `market`, and HDF5 "
+            "silently uses ordinary files when it can't find one",
+            value);
     else
-        mkt_doctor_say(doctor, MKT_PROBLEM, "export HDF5_VOL_CONNECTOR=market",
-                       "HDF5_VOL_CONNECTOR is \"%s\", another connector: programs started from here don't "
-                       "use the market",
-                       value);
+        mkt_doctor_say(
+            doctor, MKT_PROBLEM, "export HDF5_VOL_CONNECTOR=market",
+            "HDF5_VOL_CONNECTOR is \"%s\", another connector: programs started from here don't "
+            "use the market",
+            value);
 }
 
 /* ---- HDF5_PLUGIN_PATH ---- */
@@ -145,11 +158,13 @@ static void check_plugin_file(struct mkt_doctor *doctor, const char *path)
     else if (!elf.is_elf)
         mkt_doctor_say(doctor, MKT_PROBLEM, "install H5Market again, on this kind of machine",
                        "%s is no library for this machine", path);
-    else if (mkt_cli_installed(PLUGIN_DIR "/" PLUGIN_FILE, own, sizeof(own)) && !is_same_file(path, own)) {
+    else if (mkt_cli_installed(PLUGIN_DIR "/" PLUGIN_FILE, own, sizeof(own)) &&
+             !is_same_file(path, own)) {
         doctor->user_plugin_usable = true;
         mkt_doctor_say(doctor, MKT_WARNING,
                        "use one installation: HDF5_PLUGIN_PATH and PATH should name the same one",
-                       "HDF5_PLUGIN_PATH leads to %s, another installation than this command's", path);
+                       "HDF5_PLUGIN_PATH leads to %s, another installation than this command's",
+                       path);
     } else {
         doctor->user_plugin_usable = true;
         mkt_doctor_say(doctor, MKT_FINE, NULL, "HDF5_PLUGIN_PATH leads to %s", path);
@@ -168,7 +183,8 @@ static void check_plugin_path(struct mkt_doctor *doctor)
     bool wanted = connector && strncmp(connector, "market", strlen("market")) == 0;
     if (list && list[0])
         mkt_doctor_say(doctor, wanted ? MKT_PROBLEM : MKT_WARNING, mkt_doctor_setup_remedy(),
-                       "HDF5_PLUGIN_PATH is %s: no " PLUGIN_FILE " there, so HDF5 can't find the connector",
+                       "HDF5_PLUGIN_PATH is %s: no " PLUGIN_FILE
+                       " there, so HDF5 can't find the connector",
                        list);
     else
         mkt_doctor_say(doctor, wanted ? MKT_PROBLEM : MKT_WARNING, mkt_doctor_setup_remedy(),
@@ -186,8 +202,9 @@ void mkt_doctor_environment(struct mkt_doctor *doctor)
         mkt_doctor_say(doctor, MKT_PROBLEM, "unset HDF5_PLUGIN_PRELOAD",
                        "HDF5_PLUGIN_PRELOAD is \"::\": HDF5 loads no plugin at all");
     if (driver && driver[0] && strncmp(driver, "sec2", 4) != 0 && strncmp(driver, "mpio", 4) != 0)
-        mkt_doctor_say(doctor, MKT_WARNING, "unset HDF5_DRIVER",
-                       "HDF5_DRIVER is \"%s\": only files of the drivers sec2 and mpio go through the "
-                       "market, others stay the program's own",
-                       driver);
+        mkt_doctor_say(
+            doctor, MKT_WARNING, "unset HDF5_DRIVER",
+            "HDF5_DRIVER is \"%s\": only files of the drivers sec2 and mpio go through the "
+            "market, others stay the program's own",
+            driver);
 }

@@ -35,8 +35,8 @@ static bool is_in_market(const char *path)
 {
     struct mkt_error error;
     char *text = NULL;
-    bool known = search.doctor->client && mkt_client_query(search.doctor->client, MKT_QUERY_STAT, path,
-                                                           &text, &error) == MKT_OK;
+    bool known = search.doctor->client && mkt_client_query(search.doctor->client, MKT_QUERY_STAT,
+                                                           path, &text, &error) == MKT_OK;
     free(text);
     return known;
 }
@@ -54,16 +54,18 @@ static void judge(const char *path)
     if (strcmp(stub.host, search.host) != 0) {
         search.elsewhere++;
         if (shown)
-            mkt_doctor_say(search.doctor, MKT_WARNING,
-                           "read it on that host; if its market has ended, the data is lost: rm the entry",
-                           "%s is the entry of a file in memory of host %s", path, stub.host);
+            mkt_doctor_say(
+                search.doctor, MKT_WARNING,
+                "read it on that host; if its market has ended, the data is lost: rm the entry",
+                "%s is the entry of a file in memory of host %s", path, stub.host);
         return;
     }
     search.dead++;
     if (shown)
-        mkt_doctor_say(search.doctor, MKT_WARNING,
-                       "rm it, or write the file again; if it is another batch job's, that job still has it",
-                       "%s is a left-over entry: this market has no data for it", path);
+        mkt_doctor_say(
+            search.doctor, MKT_WARNING,
+            "rm it, or write the file again; if it is another batch job's, that job still has it",
+            "%s is a left-over entry: this market has no data for it", path);
 }
 
 static int look(const char *path, const struct stat *found, int type, struct FTW *at)
@@ -87,12 +89,14 @@ void mkt_doctor_stubs(struct mkt_doctor *doctor)
     nftw(doctor->folder, look, 16, FTW_PHYS | FTW_MOUNT | FTW_ACTIONRETVAL);
     unsigned lost = search.dead + search.elsewhere;
     if (lost > MAX_SHOWN)
-        mkt_doctor_say(doctor, MKT_WARNING, "as for those above", "%u more like these in %s", lost - MAX_SHOWN,
-                       doctor->folder);
+        mkt_doctor_say(doctor, MKT_WARNING, "as for those above", "%u more like these in %s",
+                       lost - MAX_SHOWN, doctor->folder);
     if (search.looked_at > MAX_LOOKED_AT)
         mkt_doctor_say(doctor, MKT_WARNING, "name a smaller folder: `h5market doctor FOLDER`",
-                       "%s has more than %d files; the rest wasn't looked at", doctor->folder, MAX_LOOKED_AT);
+                       "%s has more than %d files; the rest wasn't looked at", doctor->folder,
+                       MAX_LOOKED_AT);
     if (!lost)
-        mkt_doctor_say(doctor, MKT_FINE, NULL, "no left-over entries in %s (%u of files in the market)",
-                       doctor->folder, search.live);
+        mkt_doctor_say(doctor, MKT_FINE, NULL,
+                       "no left-over entries in %s (%u of files in the market)", doctor->folder,
+                       search.live);
 }

@@ -26,7 +26,8 @@ struct image {
     uint64_t length;
 };
 
-/* `size` bytes at `offset`, or NULL if they aren't all in the file or not aligned for a structure. */
+/* `size` bytes at `offset`, or NULL if they aren't all in the file or not aligned for a structure.
+ */
 static const void *at(const struct image *image, uint64_t offset, uint64_t size)
 {
     if (offset > image->length || size > image->length - offset || offset % 4 != 0)
@@ -42,14 +43,14 @@ static const char *string_at(const struct image *image, uint64_t offset)
     return (const char *)image->bytes + offset;
 }
 
-static const ElfW(Phdr) *segment(const struct image *image, const ElfW(Ehdr) *head, unsigned i)
+static const ElfW(Phdr) * segment(const struct image *image, const ElfW(Ehdr) * head, unsigned i)
 {
     if (i >= head->e_phnum || head->e_phentsize != sizeof(ElfW(Phdr)))
         return NULL;
     return at(image, head->e_phoff + (uint64_t)i * sizeof(ElfW(Phdr)), sizeof(ElfW(Phdr)));
 }
 
-static const ElfW(Shdr) *section(const struct image *image, const ElfW(Ehdr) *head, unsigned i)
+static const ElfW(Shdr) * section(const struct image *image, const ElfW(Ehdr) * head, unsigned i)
 {
     if (i >= head->e_shnum || head->e_shentsize != sizeof(ElfW(Shdr)))
         return NULL;
@@ -57,9 +58,9 @@ static const ElfW(Shdr) *section(const struct image *image, const ElfW(Ehdr) *he
 }
 
 /* The file's offset of an address in memory; image->length if it is in no segment. */
-static uint64_t file_offset(const struct image *image, const ElfW(Ehdr) *head, uint64_t address)
+static uint64_t file_offset(const struct image *image, const ElfW(Ehdr) * head, uint64_t address)
 {
-    const ElfW(Phdr) *part;
+    const ElfW(Phdr) * part;
     for (unsigned i = 0; (part = segment(image, head, i)); i++)
         if (part->p_type == PT_LOAD && address >= part->p_vaddr &&
             address - part->p_vaddr < part->p_filesz)
@@ -69,7 +70,7 @@ static uint64_t file_offset(const struct image *image, const ElfW(Ehdr) *head, u
 
 /* ---- the dynamic section ---- */
 
-static void take_entry(const struct image *image, uint64_t strings, const ElfW(Dyn) *entry,
+static void take_entry(const struct image *image, uint64_t strings, const ElfW(Dyn) * entry,
                        struct mkt_elf *elf)
 {
     const char *text = string_at(image, strings + entry->d_un.d_val);
@@ -83,8 +84,8 @@ static void take_entry(const struct image *image, uint64_t strings, const ElfW(D
         elf->runpath = strdup(text);
 }
 
-static void read_dynamic(const struct image *image, const ElfW(Ehdr) *head,
-                         const ElfW(Phdr) *dynamic, struct mkt_elf *elf)
+static void read_dynamic(const struct image *image, const ElfW(Ehdr) * head,
+                         const ElfW(Phdr) * dynamic, struct mkt_elf *elf)
 {
     uint64_t count = dynamic->p_filesz / sizeof(ElfW(Dyn)), strings = image->length;
     const ElfW(Dyn) *entries = at(image, dynamic->p_offset, count * sizeof(ElfW(Dyn)));
@@ -100,8 +101,8 @@ static void read_dynamic(const struct image *image, const ElfW(Ehdr) *head,
 
 /* ---- symbols ---- */
 
-static void read_symbols(const struct image *image, const ElfW(Shdr) *table,
-                         const ElfW(Shdr) *strings, struct mkt_elf *elf)
+static void read_symbols(const struct image *image, const ElfW(Shdr) * table,
+                         const ElfW(Shdr) * strings, struct mkt_elf *elf)
 {
     uint64_t count = table->sh_size / sizeof(ElfW(Sym));
     const ElfW(Sym) *symbols = at(image, table->sh_offset, count * sizeof(ElfW(Sym)));
@@ -153,8 +154,8 @@ static void decide_hdf5(struct mkt_elf *elf)
 static void read_image(const struct image *image, struct mkt_elf *elf)
 {
     const ElfW(Ehdr) *head = at(image, 0, sizeof(*head));
-    const ElfW(Phdr) *part;
-    const ElfW(Shdr) *table;
+    const ElfW(Phdr) * part;
+    const ElfW(Shdr) * table;
     if (!head || memcmp(head->e_ident, ELFMAG, SELFMAG) != 0)
         return;
     if (head->e_ident[EI_CLASS] != NATIVE_CLASS || head->e_ident[EI_DATA] != NATIVE_DATA) {

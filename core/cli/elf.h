@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an executable or library says about itself, read from the file without running it: what it needs, where it
- * looks, and whether HDF5 is inside. Files are not trusted: every offset is checked. Pure but for the file; any thread.
+ * What an executable or library says about itself, read from the file without running it: what it
+ * needs, where it looks, and whether HDF5 is inside. Files are not trusted: every offset is
+ * checked. Pure but for the file; any thread.
  */
 #ifndef MKT_CLI_ELF_H
 #define MKT_CLI_ELF_H
@@ -13,13 +14,14 @@
 #define MKT_ELF_MAX_NEEDED 256
 
 struct mkt_elf {
-    bool is_elf;     /* and for this kind of machine; else the rest is empty */
-    bool is_foreign; /* ELF for another kind of machine */
-    bool is_dynamic; /* loaded by the dynamic linker */
+    bool is_elf;                      /* and for this kind of machine; else the rest is empty */
+    bool is_foreign;                  /* ELF for another kind of machine */
+    bool is_dynamic;                  /* loaded by the dynamic linker */
     char *needed[MKT_ELF_MAX_NEEDED]; /* malloc'ed */
     unsigned needed_count;
     char *rpath, *runpath; /* malloc'ed or NULL */
-    bool exports_hdf5;     /* others can use the HDF5 in it: a shared libhdf5, or a program with -rdynamic */
+    bool exports_hdf5;     /* others can use the HDF5 in it: a shared libhdf5, or a program with
+                              -rdynamic */
     bool contains_hdf5;    /* HDF5's code is in it */
     bool parallel;         /* ... with MPI; known only if it exports HDF5 */
     char hdf5_version[24]; /* of that code; empty if unknown */

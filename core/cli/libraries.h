@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which libraries the dynamic linker would load for a program: the linker's search over rpath, LD_LIBRARY_PATH,
- * runpath, its cache and the system's folders, done on the files. What a program loads by itself later
- * (dlopen, Python's modules) is not seen.
+ * Which libraries the dynamic linker would load for a program: the linker's search over rpath,
+ * LD_LIBRARY_PATH, runpath, its cache and the system's folders, done on the files. What a program
+ * loads by itself later (dlopen, Python's modules) is not seen.
  */
 #ifndef MKT_CLI_LIBRARIES_H
 #define MKT_CLI_LIBRARIES_H

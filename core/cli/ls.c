@@ -34,14 +34,19 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option argp_options[] = {
     {"json", 'j', 0, 0, "Print what the daemon says, for programs", 0}, {0}};
-static const struct argp argp = {
-    argp_options, parse, "[PATTERN...]",
-    "Lists the files in the market."
-    "\v"
-    "A PATTERN without a slash is for a file's name, one with a slash for its path; a folder stands for "
-    "all in it. `*` matches slashes too. WRITER is the program that has the file open for writing, with its "
-    "number of processes.",
-    NULL, NULL, NULL};
+static const struct argp argp = {argp_options,
+                                 parse,
+                                 "[PATTERN...]",
+                                 "Lists the files in the market."
+                                 "\v"
+                                 "A PATTERN without a slash is for a file's name, one with a slash "
+                                 "for its path; a folder stands for "
+                                 "all in it. `*` matches slashes too. WRITER is the program that "
+                                 "has the file open for writing, with its "
+                                 "number of processes.",
+                                 NULL,
+                                 NULL,
+                                 NULL};
 
 /* A path as the daemon knows it; the caller frees it. */
 static char *absolute_pattern(const char *pattern)
@@ -97,9 +102,7 @@ static json_t *choose(const struct options *options, const json_t *answer)
     json_t *objects = json_object_get(answer, "objects"), *chosen = json_array(), *object;
     size_t i, count = 0;
     json_t **list = mkt_cli_alloc(json_array_size(objects) * sizeof(*list));
-    json_array_foreach(objects, i, object)
-        if (is_wanted(options, object))
-            list[count++] = object;
+    json_array_foreach(objects, i, object) if (is_wanted(options, object)) list[count++] = object;
     qsort(list, count, sizeof(*list), by_path);
     for (i = 0; i < count; i++)
         json_array_append(chosen, list[i]);
@@ -128,8 +131,7 @@ static void print_table(const json_t *objects, const json_t *status)
     const json_t *memory = json_object_get(status, "memory"), *object;
     struct mkt_cli_table *table = mkt_cli_table_create(5, headings);
     size_t i;
-    json_array_foreach(objects, i, object)
-        add_row(table, object);
+    json_array_foreach(objects, i, object) add_row(table, object);
     if (json_array_size(objects))
         mkt_cli_table_print(table, stdout);
     mkt_cli_table_destroy(table);

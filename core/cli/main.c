@@ -29,7 +29,8 @@ static void print_help(FILE *out)
     for (size_t i = 0; i < COMMANDS; i++)
         fprintf(out, "  %-9s%s\n", commands[i].name, commands[i].summary);
     fputs("\n`h5market COMMAND --help` shows a command's options.\n\n"
-          "Environment: H5MARKET_DIR is the market's folder (default: one for each user, boot and batch\n"
+          "Environment: H5MARKET_DIR is the market's folder (default: one for each user, boot and "
+          "batch\n"
           "job); H5MARKET_CONFIG is an h5market.yaml.\n\n"
           "Exit status: 0 success; 1 it failed (doctor: a problem was found); 2 wrong usage;\n"
           "3 the market has nothing under that name; 4 no market runs here.\n",

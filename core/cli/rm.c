@@ -33,13 +33,17 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 static const struct argp_option argp_options[] = {{"quiet", 'q', 0, 0, "Say nothing on success", 0},
                                                   {0}};
 static const struct argp argp = {
-    argp_options, parse, "FILE...",
+    argp_options,
+    parse,
+    "FILE...",
     "Withdraws files from the market, with all their versions, and removes their entries on disk."
     "\v"
     "Who has such a file open keeps what was opened; the memory comes free at the last close. "
     "Ordinary files are left alone. An entry whose data is lost (its market has ended) is removed "
     "too.",
-    NULL, NULL, NULL};
+    NULL,
+    NULL,
+    NULL};
 
 static int withdraw(struct mkt_client *client, const char *file, bool quiet)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Runs a command with the environment that makes HDF5 use the market. Everything else about the command
- * stays: this process becomes it.
+ * Runs a command with the environment that makes HDF5 use the market. Everything else about the
+ * command stays: this process becomes it.
  */
 #include "core/cli/cli.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NOT_EXECUTABLE 126
+#define NOT_EXECUTABLE  126
 #define NO_SUCH_PROGRAM 127
 
 struct options {
@@ -19,9 +19,17 @@ struct options {
     char **command;
 };
 
-static bool is_number(const char *text)
+static bool is_seconds(const char *text)
 {
-    return text[0] && strspn(text, "0123456789") == strlen(text) && strlen(text) < 10;
+    char *end;
+    double seconds = strtod(text, &end);
+    return end != text && !*end && seconds >= 0 && seconds <= 1e9;
+}
+
+static bool is_version(const char *text)
+{
+    return strspn(text, "0123456789") == strlen(text) && strlen(text) < 19 &&
+           strtoull(text, NULL, 10) > 0;
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -29,7 +37,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     struct options *options = state->input;
     switch (key) {
     case 'w':
-        if (!is_number(argument))
+        if (!is_seconds(argument))
             argp_error(state, "--wait takes seconds, not '%s'", argument);
         options->wait = argument;
         return 0;
@@ -37,8 +45,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         options->config = argument;
         return 0;
     case 'n':
-        if (!is_number(argument))
-            argp_error(state, "--version takes a number, not '%s'", argument);
+        if (!is_version(argument))
+            argp_error(state, "--version takes a number from 1 on, not '%s'", argument);
         options->version = argument;
         return 0;
     case 'a':
@@ -57,20 +65,26 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option argp_options[] = {
-    {"wait", 'w', "S", 0, "An open for reading waits S seconds for a file that nobody has written yet", 0},
+    {"wait", 'w', "S", 0,
+     "An open for reading waits S seconds for a file that nobody has written yet", 0},
     {"config", 'c', "F", 0, "Rules and resources: an h5market.yaml", 0},
     {"version", 'n', "N", 0, "Read version N of a file instead of the newest", 0},
     {"after-start", 'a', 0, 0, "Read only what is published after the program started", 0},
     {0}};
 static const struct argp argp = {
-    argp_options, parse, "[--] CMD [ARGUMENT...]",
+    argp_options,
+    parse,
+    "[--] CMD [ARGUMENT...]",
     "Runs CMD with HDF5_PLUGIN_PATH and HDF5_VOL_CONNECTOR set to the market."
     "\v"
     "The same as\n"
     "  export HDF5_PLUGIN_PATH=<prefix>/lib/hdf5/plugin HDF5_VOL_CONNECTOR=\"market wait=S\"\n"
-    "before CMD, with --config as H5MARKET_CONFIG. A launcher such as mpiexec passes these on to its "
+    "before CMD, with --config as H5MARKET_CONFIG. A launcher such as mpiexec passes these on to "
+    "its "
     "ranks. The exit status is CMD's; 126 and 127 if it can't be run.",
-    NULL, NULL, NULL};
+    NULL,
+    NULL,
+    NULL};
 
 static void set(const char *name, const char *value)
 {

@@ -12,9 +12,10 @@ int mkt_cli_save(int argc, char **argv)
     char program[PATH_MAX];
     (void)argc;
     if (!mkt_cli_installed("lib/h5market/h5market-save", program, sizeof(program))) {
-        mkt_cli_complain("%s is missing: this H5Market was built without a libhdf5 to link; build it "
-                         "again with HDF5_ROOT set",
-                         program);
+        mkt_cli_complain(
+            "%s is missing: this H5Market was built without a libhdf5 to link; build it "
+            "again with HDF5_ROOT set",
+            program);
         return MKT_CLI_FAILED;
     }
     fflush(NULL);

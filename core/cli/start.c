@@ -24,15 +24,21 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option argp_options[] = {
-    {"config", 'c', "F", 0, "The daemon's resources: an h5market.yaml (default: $H5MARKET_CONFIG)", 0},
+    {"config", 'c', "F", 0, "The daemon's resources: an h5market.yaml (default: $H5MARKET_CONFIG)",
+     0},
     {0}};
 static const struct argp argp = {
-    argp_options, parse, NULL,
+    argp_options,
+    parse,
+    NULL,
     "Starts the market's daemon on this node, unless it runs, and says where it is."
     "\v"
-    "Programs start one by themselves. In a batch job do it first: the daemon then belongs to the job "
+    "Programs start one by themselves. In a batch job do it first: the daemon then belongs to the "
+    "job "
     "and not to the step that wrote first, with which the batch system would end it.",
-    NULL, NULL, NULL};
+    NULL,
+    NULL,
+    NULL};
 
 static void print_status(const json_t *status, bool ran)
 {
@@ -63,9 +69,10 @@ static void warn_of_other_config(const json_t *status, const char *config)
         strcmp(absolute, mkt_cli_string(status, "config")) == 0)
         return;
     const char *used = mkt_cli_string(status, "config");
-    mkt_cli_complain("it was started with %s%s, whose resources stay in force; `h5market stop` first "
-                     "to change them",
-                     used[0] ? "the configuration " : "no configuration", used);
+    mkt_cli_complain(
+        "it was started with %s%s, whose resources stay in force; `h5market stop` first "
+        "to change them",
+        used[0] ? "the configuration " : "no configuration", used);
 }
 
 int mkt_cli_start(int argc, char **argv)

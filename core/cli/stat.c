@@ -31,26 +31,33 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 static const struct argp_option argp_options[] = {
     {"json", 'j', 0, 0, "Print what the daemon says, for programs", 0}, {0}};
 static const struct argp argp = {
-    argp_options, parse, "[FILE]",
-    "Shows one file of the market: its versions with their sizes, pieces, readers and ages, and who writes it. Without "
+    argp_options,
+    parse,
+    "[FILE]",
+    "Shows one file of the market: its versions with their sizes, pieces, readers and ages, and "
+    "who writes it. Without "
     "FILE, the market itself."
     "\v"
-    "DATA is raw data of datasets, IMAGE the rest of the HDF5 file, INDEX what finds the pieces. The "
+    "DATA is raw data of datasets, IMAGE the rest of the HDF5 file, INDEX what finds the pieces. "
+    "The "
     "newest version is marked with *. MEMORY of a file counts what versions share once.",
-    NULL, NULL, NULL};
+    NULL,
+    NULL,
+    NULL};
 
 /* ---- a file ---- */
 
 static void print_versions(const json_t *versions)
 {
-    static const char *const headings[] = {">VERSION", ">AGE",    ">DATA",   ">IMAGE", ">INDEX",
-                                           ">ARRAYS",  ">PIECES", ">READERS"};
+    static const char *const headings[] = {">VERSION", ">AGE",    ">DATA",   ">IMAGE",
+                                           ">INDEX",   ">ARRAYS", ">PIECES", ">READERS"};
     static const char *const counts[] = {"arrays", "pieces", "readers"};
     static const char *const sizes[] = {"data_bytes", "image_bytes", "index_bytes"};
     struct mkt_cli_table *table = mkt_cli_table_create(8, headings);
     const json_t *version;
     size_t row;
-    json_array_foreach(versions, row, version) {
+    json_array_foreach(versions, row, version)
+    {
         char text[8][MKT_CLI_SHOWN_BYTES];
         const char *cells[8];
         snprintf(text[0], sizeof(text[0]), "%s%" PRIu64,
@@ -59,7 +66,8 @@ static void print_versions(const json_t *versions)
         mkt_cli_show_age(mkt_cli_number(version, "age_s") * 1000, text[1]);
         for (int i = 0; i < 3; i++) {
             mkt_cli_show_size(mkt_cli_number(version, sizes[i]), text[2 + i]);
-            snprintf(text[5 + i], sizeof(text[5 + i]), "%" PRIu64, mkt_cli_number(version, counts[i]));
+            snprintf(text[5 + i], sizeof(text[5 + i]), "%" PRIu64,
+                     mkt_cli_number(version, counts[i]));
         }
         for (int i = 0; i < 8; i++)
             cells[i] = text[i];
@@ -95,17 +103,20 @@ static void print_market(const json_t *status)
 {
     static const struct {
         const char *key, *label;
-    } sizes[] = {{"limit_bytes", "limit"},     {"used_bytes", "used"},
-                 {"live_bytes", "versions"},   {"granted_bytes", "being written"},
+    } sizes[] = {{"limit_bytes", "limit"},
+                 {"used_bytes", "used"},
+                 {"live_bytes", "versions"},
+                 {"granted_bytes", "being written"},
                  {"resident_bytes", "resident"}};
-    static const char *const counts[] = {"objects", "versions", "groups", "sessions", "waiting_opens",
-                                         "waiting_grants"};
+    static const char *const counts[] = {"objects",  "versions",      "groups",
+                                         "sessions", "waiting_opens", "waiting_grants"};
     static const char *const labels[] = {"files",     "versions",      "files open",
                                          "processes", "waiting opens", "waiting writes"};
     char text[MKT_CLI_SHOWN_BYTES];
     const json_t *memory = json_object_get(status, "memory");
-    printf("%-16s%s, process %" PRIu64 " on %s, up %s\n", "h5marketd", mkt_cli_string(status, "version"),
-           mkt_cli_number(status, "pid"), mkt_cli_string(status, "host"),
+    printf("%-16s%s, process %" PRIu64 " on %s, up %s\n", "h5marketd",
+           mkt_cli_string(status, "version"), mkt_cli_number(status, "pid"),
+           mkt_cli_string(status, "host"),
            mkt_cli_show_age(mkt_cli_number(status, "uptime_s") * 1000, text));
     printf("%-16s%s\n%-16s%s\n%-16s%s\n", "folder", mkt_cli_string(status, "directory"), "log",
            mkt_cli_string(status, "log"), "configuration",
@@ -127,7 +138,9 @@ static int explain_missing(const char *file)
 {
     switch (mkt_path_kind(file)) {
     case MKT_PATH_STUB:
-        mkt_cli_complain("%s is the entry of a file that this market doesn't hold; `h5market doctor` says why", file);
+        mkt_cli_complain(
+            "%s is the entry of a file that this market doesn't hold; `h5market doctor` says why",
+            file);
         break;
     case MKT_PATH_FILE:
         mkt_cli_complain("%s is an ordinary file, not in the market", file);

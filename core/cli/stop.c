@@ -25,13 +25,17 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option argp_options[] = {
     {"discard", 'd', 0, 0, "Stop even though files are in memory only; they are lost", 0}, {0}};
-static const struct argp argp = {
-    argp_options, parse, NULL,
-    "Stops the market's daemon and waits until it has ended."
-    "\v"
-    "While files exist in memory only it refuses, and says how many: `h5market save` or `h5market rm` "
-    "them, or --discard. No daemon running is a success.",
-    NULL, NULL, NULL};
+static const struct argp argp = {argp_options,
+                                 parse,
+                                 NULL,
+                                 "Stops the market's daemon and waits until it has ended."
+                                 "\v"
+                                 "While files exist in memory only it refuses, and says how many: "
+                                 "`h5market save` or `h5market rm` "
+                                 "them, or --discard. No daemon running is a success.",
+                                 NULL,
+                                 NULL,
+                                 NULL};
 
 /* A new connection is refused once the daemon has ended. */
 static bool wait_until_gone(void)
@@ -74,7 +78,8 @@ int mkt_cli_stop(int argc, char **argv)
         return MKT_CLI_FAILED;
     }
     if (!wait_until_gone()) {
-        mkt_cli_complain("the daemon agreed to stop and still runs after %d s", GONE_WITHIN_MS / 1000);
+        mkt_cli_complain("the daemon agreed to stop and still runs after %d s",
+                         GONE_WITHIN_MS / 1000);
         return MKT_CLI_FAILED;
     }
     puts("stopped");

@@ -23,8 +23,7 @@ int mkt_cli_version(int argc, char **argv)
     mkt_cli_parse(&argp, 0, argc, argv, NULL);
     printf("h5market %s (protocol %d)\ninstalled in %s\nconnectors for HDF5 flavours:", MKT_VERSION,
            MKT_PROTOCOL_VERSION, mkt_cli_prefix());
-    char *pattern =
-        mkt_cli_format("%s/lib/h5market/libh5market_vol_*.so", mkt_cli_prefix());
+    char *pattern = mkt_cli_format("%s/lib/h5market/libh5market_vol_*.so", mkt_cli_prefix());
     bool any = glob(pattern, 0, NULL, &found) == 0;
     free(pattern);
     if (!any) {

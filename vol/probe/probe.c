@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writes a small file, reads it back, removes it, and prints what happened as "name=value" lines. It
- * goes on after a failed first call, as programs do that don't check H5open.
- * usage: h5market-probe-<flavour> PATH
+ * Writes a small file, reads it back, removes it, and prints what happened as "name=value" lines.
+ * It goes on after a failed first call, as programs do that don't check H5open. usage:
+ * h5market-probe-<flavour> PATH
  */
 #include <hdf5.h>
 
@@ -47,8 +47,7 @@ static int write_file(const char *path)
     hid_t space = H5Screate_simple(1, &dims, NULL);
     hid_t dataset =
         H5Dcreate2(file, "values", H5T_IEEE_F64LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    int result =
-        H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values);
+    int result = H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values);
     H5Dclose(dataset);
     H5Sclose(space);
     if (H5Fclose(file) < 0)

@@ -79,13 +79,18 @@ static const struct argp_option argp_options[] = {
     {"version", 'n', "N", 0, "An older version that is kept; default the newest", 0},
     {0}};
 static const struct argp argp = {
-    argp_options, parse, "FILE PATH",
+    argp_options,
+    parse,
+    "FILE PATH",
     "Writes FILE of the market to PATH, an HDF5 file that any program reads. PATH may be a folder."
     "\v"
     "The file appears at PATH whole or not at all. Nothing that stands there is replaced without "
-    "--force, the entry of FILE itself included: with --force the file on disk then takes the place of "
+    "--force, the entry of FILE itself included: with --force the file on disk then takes the "
+    "place of "
     "what is in memory.",
-    NULL, NULL, NULL};
+    NULL,
+    NULL,
+    NULL};
 
 static int complain(const struct mkt_error *error)
 {
@@ -133,9 +138,37 @@ static int save_opened(struct mkt_client *client, const struct mkt_opened *opene
     mkt_save_target_close(&target);
     if (status != MKT_OK)
         return complain(&error);
-    printf("%s, version %" PRIu64 ": %.3f GiB saved to %s\n", options->file, opened->version,
-           (double)(progress.total_bytes + opened->image_bytes) / (1 << 30), target.path);
+    printf("%s, version %" PRIu64 ": %.3f MiB saved to %s\n", options->file, opened->version,
+           (double)(progress.total_bytes + opened->image_bytes) / (1 << 20), target.path);
     return EXIT_OK;
+}
+
+/* True if the market has the file at all. */
+static bool is_known(struct mkt_client *client, const char *file)
+{
+    struct mkt_error error;
+    char *json = NULL;
+    bool known = mkt_client_query(client, MKT_QUERY_STAT, file, &json, &error) == MKT_OK;
+    free(json);
+    return known;
+}
+
+static int explain_missing(struct mkt_client *client, const struct options *options,
+                           const struct mkt_error *error)
+{
+    enum mkt_path_kind kind = mkt_path_kind(options->file);
+    const char *text = "not in the market; `h5market ls` lists what is";
+    if (options->version && is_known(client, options->file)) {
+        fprintf(stderr, "%s: %s has no version %" PRIu64 "; `h5market stat` lists those it has\n",
+                program_invocation_name, options->file, options->version);
+        return EXIT_NOT_IN_MARKET;
+    }
+    if (kind == MKT_PATH_FILE)
+        text = "an ordinary file and not in the market; copy it";
+    else if (error->text[0] && kind == MKT_PATH_STUB)
+        text = error->text;
+    fprintf(stderr, "%s: %s: %s\n", program_invocation_name, options->file, text);
+    return EXIT_NOT_IN_MARKET;
 }
 
 static int save(struct mkt_client *client, const struct options *options)
@@ -148,14 +181,8 @@ static int save(struct mkt_client *client, const struct options *options)
                                .version = options->version,
                                .interrupted = poll_interrupt};
     enum mkt_status status = mkt_client_open(client, &request, &opened, &error);
-    if (status == MKT_NOT_FOUND || (status == MKT_OK && opened.source != MKT_SOURCE_VERSION)) {
-        bool is_file = mkt_path_kind(options->file) == MKT_PATH_FILE;
-        fprintf(stderr, "%s: %s: %s\n", program_invocation_name, options->file,
-                is_file         ? "an ordinary file and not in the market; copy it"
-                : error.text[0] ? error.text
-                                : "not in the market; `h5market ls` lists what is");
-        return EXIT_NOT_IN_MARKET;
-    }
+    if (status == MKT_NOT_FOUND || (status == MKT_OK && opened.source != MKT_SOURCE_VERSION))
+        return explain_missing(client, options, &error);
     if (status != MKT_OK)
         return complain(&error);
     int result = save_opened(client, &opened, options);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One piece into its dataset. Boxes and slabs go straight from the market's memory. A piece that
- * covers only part of its box (masked or a list) is laid over what the file has there already; a sparse
- * list is written element by element.
+ * covers only part of its box (masked or a list) is laid over what the file has there already; a
+ * sparse list is written element by element.
  */
 #include "vol/save/save.h"
 
@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LIST_SPARSE      16          /* elements of the box for one of the list */
-#define LIST_BOX_MAX     (256u << 20) /* bytes */
-#define LIST_BATCH       65536       /* elements of one write */
+#define LIST_SPARSE  16           /* elements of the box for one of the list */
+#define LIST_BOX_MAX (256u << 20) /* bytes */
+#define LIST_BATCH   65536        /* elements of one write */
 
 static enum mkt_status write_failed(struct mkt_save_dataset *dataset)
 {
@@ -84,14 +84,17 @@ static void overlay_move(void *context, const struct mkt_move *move)
 }
 
 /* Reads the box, lays the piece over it and writes it. */
-static enum mkt_status write_over_box(struct mkt_save_dataset *dataset, const struct mkt_piece *piece,
-                                      const void *data, const void *table)
+static enum mkt_status write_over_box(struct mkt_save_dataset *dataset,
+                                      const struct mkt_piece *piece, const void *data,
+                                      const void *table)
 {
     const struct mkt_slab *box = &piece->slab;
     uint32_t element_bytes = dataset->array.element_bytes;
     struct mkt_layout layout;
     struct overlay overlay = {.piece = data};
-    overlay.memory = malloc(mkt_slab_elements(box) * element_bytes);
+    /* Zeros, since HDF5 leaves the buffer alone where nothing is allocated and no fill value is
+     * set. */
+    overlay.memory = calloc(mkt_slab_elements(box), element_bytes);
     if (!overlay.memory)
         return mkt_error_set(dataset->error, MKT_NO_MEMORY, "out of memory at dataset %s",
                              dataset->name);

@@ -17,7 +17,8 @@ struct walk {
     struct mkt_save_progress *progress;
     struct mkt_error *error;
     enum mkt_status status;
-    uint64_t arrays_written;
+    bool chunked; /* which datasets this walk is for */
+    uint64_t arrays_found;
 };
 
 /* ---- progress ---- */
@@ -62,8 +63,8 @@ enum mkt_status mkt_save_hdf5_failed(const char *what, const char *name, struct 
     const char *deepest = "no reason given";
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, note_deepest, &deepest);
     bool full = strstr(deepest, "No space") || strstr(deepest, "quota");
-    return mkt_error_set(error, full ? MKT_NO_SPACE : MKT_IO_ERROR, "%s %s failed: %s%s", what, name,
-                         deepest, full ? "; make room on the target's file system" : "");
+    return mkt_error_set(error, full ? MKT_NO_SPACE : MKT_IO_ERROR, "%s %s failed: %s%s", what,
+                         name, deepest, full ? "; make room on the target's file system" : "");
 }
 
 /* ---- one dataset ---- */
@@ -77,8 +78,7 @@ static enum mkt_status write_piece(void *context, const struct mkt_piece *piece)
 static bool fits(hid_t space, const struct mkt_array *array, size_t type_bytes)
 {
     hsize_t dims[MKT_MAX_RANK];
-    if (type_bytes != array->element_bytes ||
-        H5Sget_simple_extent_ndims(space) != (int)array->rank)
+    if (type_bytes != array->element_bytes || H5Sget_simple_extent_ndims(space) != (int)array->rank)
         return false;
     if (array->rank == 0)
         return true;
@@ -132,6 +132,15 @@ static hid_t open_dataset(hid_t root, const char *name)
     return dataset;
 }
 
+static bool is_chunked(hid_t dataset)
+{
+    hid_t dcpl = H5Dget_create_plist(dataset);
+    bool chunked = dcpl >= 0 && H5Pget_layout(dcpl) == H5D_CHUNKED;
+    if (dcpl >= 0)
+        H5Pclose(dcpl);
+    return chunked;
+}
+
 static herr_t visit(hid_t root, const char *name, const H5O_info2_t *info, void *context)
 {
     struct walk *walk = context;
@@ -150,7 +159,7 @@ static herr_t visit(hid_t root, const char *name, const H5O_info2_t *info, void 
         mkt_error_set(walk->error, walk->status, "the index of the version is corrupt");
         return -1;
     }
-    walk->arrays_written++;
+    walk->arrays_found++;
     if (mkt_index_view_pieces(walk->index, position) == 0)
         return 0;
     hid_t dataset = open_dataset(root, name);
@@ -158,7 +167,8 @@ static herr_t visit(hid_t root, const char *name, const H5O_info2_t *info, void 
         walk->status = mkt_save_hdf5_failed("opening dataset", name, walk->error);
         return -1;
     }
-    walk->status = write_pieces(walk, dataset, name, position, &array);
+    if (is_chunked(dataset) == walk->chunked)
+        walk->status = write_pieces(walk, dataset, name, position, &array);
     if (H5Dclose(dataset) < 0 && walk->status == MKT_OK) /* writes what the chunk cache holds */
         walk->status = mkt_save_hdf5_failed("writing dataset", name, walk->error);
     return walk->status == MKT_OK ? 0 : -1;
@@ -185,6 +195,7 @@ enum mkt_status mkt_save_raw_data(const char *path, struct mkt_client *client,
 {
     struct walk walk = {
         .client = client, .index = index, .progress = progress, .error = error, .status = MKT_OK};
+    herr_t visited = 0;
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     if (index->arrays == 0)
         return MKT_OK;
@@ -192,14 +203,20 @@ enum mkt_status mkt_save_raw_data(const char *path, struct mkt_client *client,
     hid_t file = open_native(path);
     if (file < 0)
         return mkt_save_hdf5_failed("opening the image in", path, error);
-    herr_t visited = H5Ovisit3(file, H5_INDEX_NAME, H5_ITER_NATIVE, visit, &walk, H5O_INFO_BASIC);
+    /* Contiguous ones first: a chunk that grows leaves space with old bytes behind, and HDF5 would
+     * hand that to a contiguous dataset without clearing what is never written in it. */
+    for (int pass = 0; pass < 2 && visited >= 0; pass++) {
+        walk.chunked = pass == 1;
+        walk.arrays_found = 0;
+        visited = H5Ovisit3(file, H5_INDEX_NAME, H5_ITER_NATIVE, visit, &walk, H5O_INFO_BASIC);
+    }
     if (visited < 0 && walk.status == MKT_OK)
         walk.status = mkt_save_hdf5_failed("walking through", path, error);
     if (H5Fclose(file) < 0 && walk.status == MKT_OK)
         walk.status = mkt_save_hdf5_failed("closing", path, error);
-    if (walk.status == MKT_OK && walk.arrays_written < index->arrays)
+    if (walk.status == MKT_OK && walk.arrays_found < index->arrays)
         fprintf(stderr, "%s: %" PRIu64 " datasets have no name in the file any more; left out\n",
-                progress->name, index->arrays - walk.arrays_written);
+                progress->name, index->arrays - walk.arrays_found);
     return walk.status;
 }
 

@@ -12,14 +12,15 @@
 
 /* ---- target.c: the file on disk, which appears whole or not at all ---- */
 struct mkt_save_target {
-    char path[PATH_MAX];   /* where it goes; not a symbolic link */
+    char path[PATH_MAX]; /* where it goes; not a symbolic link */
     char temporary[PATH_MAX];
     char folder[PATH_MAX];
-    int fd;                /* of the temporary file, locked; -1: none */
-    bool replace;          /* something stands at the path and may be replaced */
+    int fd;       /* of the temporary file, locked; -1: none */
+    bool replace; /* something stands at the path and may be replaced */
     mode_t mode;
 };
-/* `path` may name a folder: the file gets the last part of `source` as its name. Without `force` nothing may be at the path. */
+/* `path` may name a folder: the file gets the last part of `source` as its name. Without `force`
+ * nothing may be at the path. */
 enum mkt_status mkt_save_target_open(struct mkt_save_target *target, const char *path,
                                      const char *source, bool force, struct mkt_error *error);
 /* Fills the temporary file with the image. */

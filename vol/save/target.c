@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The file that is being made: .<name>.h5market-tmp in the target's folder, locked while this process
- * lives, renamed when it is whole. What a killed process left is taken over.
+ * The file that is being made: .<name>.h5market-tmp in the target's folder, locked while this
+ * process lives, renamed when it is whole. What a killed process left is taken over.
  */
 #include "vol/save/save.h"
 
@@ -49,12 +49,12 @@ static enum mkt_status examine(struct mkt_save_target *target, bool force, struc
                              target->path);
     if (!force) {
         bool stub = mkt_path_kind(target->path) == MKT_PATH_STUB;
-        return mkt_error_set(
-            error, MKT_EXISTS,
-            stub ? "%s stands for a file in the market; name another target, or --force to replace it: "
-                   "what the market holds under that name is then withdrawn"
-                 : "%s exists; name another target, or --force to replace it",
-            target->path);
+        return mkt_error_set(error, MKT_EXISTS,
+                             stub ? "%s stands for a file in the market; name another target, or "
+                                    "--force to replace it: "
+                                    "what the market holds under that name is then withdrawn"
+                                  : "%s exists; name another target, or --force to replace it",
+                             target->path);
     }
     target->replace = true;
     target->mode = found.st_mode & 07777;
