@@ -146,7 +146,8 @@ static inline void *fake_run(void *context)
     return NULL;
 }
 
-static inline struct fake_daemon *fake_start(bool greet, fake_script script, void *context)
+static inline __attribute__((returns_nonnull)) struct fake_daemon *
+fake_start(bool greet, fake_script script, void *context)
 {
     struct fake_daemon *fake = calloc(1, sizeof(*fake));
     struct sockaddr_un address = {.sun_family = AF_UNIX};
