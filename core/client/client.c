@@ -154,6 +154,7 @@ static enum mkt_status reach_and_greet(struct mkt_client *client,
     uint32_t timeout_ms =
         options->connect_timeout_ms > 0 ? options->connect_timeout_ms : CONNECT_TIMEOUT_MS;
     uint64_t deadline_ms = mkt_now_ms() + timeout_ms;
+    struct mkt_error before = {.status = MKT_OK};
     for (;;) {
         client->link.silence_ms = options->silence_ms > 0 ? options->silence_ms : SILENCE_MS;
         enum mkt_status status = reach_daemon(client, options, config, deadline_ms, error);
@@ -162,8 +163,12 @@ static enum mkt_status reach_and_greet(struct mkt_client *client,
         if (status == MKT_OK)
             return MKT_OK;
         mkt_link_close(&client->link);
+        if (status == MKT_TIMED_OUT && before.status == MKT_PEER_DOWN)
+            return mkt_error_set(error, MKT_PEER_DOWN, "%s", before.text);
         if (status != MKT_PEER_DOWN || mkt_now_ms() >= deadline_ms)
             return status;
+        if (error != NULL)
+            before = *error; /* why it turned us away: says more than that time is up */
         nanosleep(&(struct timespec){.tv_nsec = RETRY_MS * 1000000}, NULL);
     }
 }
