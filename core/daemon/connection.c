@@ -301,19 +301,21 @@ static void take_frames(struct mkt_connection *connection)
     }
 }
 
-/* Reads until there is no more or the budget is used up. */
+/* Reads until there is no more or the budget is used up. Less than there was room for is taken for
+ * all there is, unless it has to be certain. */
 static void read_some(struct mkt_connection *connection, size_t budget)
 {
     while (!connection->doomed && make_room(connection)) {
+        size_t room = connection->in_capacity - connection->in_bytes;
         ssize_t n = receive(connection);
         if (n == 0)
             mkt_connection_doom(connection, "end of file");
         if (n <= 0)
             break;
         take_frames(connection);
-        if ((size_t)n >= budget)
+        if ((size_t)n >= budget || ((size_t)n < room && budget != SIZE_MAX))
             break;
-        budget -= (size_t)n;
+        budget -= budget == SIZE_MAX ? 0 : (size_t)n;
     }
 }
 
@@ -345,6 +347,9 @@ static void watch(struct mkt_connection *connection)
         events |= UV_READABLE;
     if (connection->out_first)
         events |= UV_WRITABLE;
+    if (events == connection->events)
+        return; /* to say it again would cost a call of the kernel */
+    connection->events = events;
     uv_poll_start(&connection->poll, events, on_ready);
 }
 

@@ -50,7 +50,7 @@ struct mkt_connection {
     /* its own */
     const struct mkt_connection_ops *ops;
     void *context;
-    int fd, pidfd;
+    int fd, pidfd, events; /* watched for */
     uv_poll_t poll, death;
     uv_timer_t timer; /* of the HELLO, then of the end */
     bool closed, dead, doomed;

@@ -16,8 +16,9 @@
 #include <unistd.h>
 
 #define SECOND_MS         1000u
-#define END_MS            3000u /* for workers at the daemon's end */
-#define ACCEPTS           64    /* in one turn of the loop */
+#define END_MS            3000u  /* for workers at the daemon's end */
+#define REFUSALS_MS       10000u /* between two lines of the log */
+#define ACCEPTS           64     /* in one turn of the loop */
 #define ARENA_BYTES_MAX   (UINT64_C(64) << 30)
 #define ARENA_BYTES_UNIT  (UINT64_C(2) << 20)
 #define OTHER_DESCRIPTORS 64u
@@ -117,14 +118,24 @@ static void turn_away(int fd, enum mkt_status status, const char *text)
     close(fd);
 }
 
+/* Who is refused tries again at once, many times. */
+static void log_refusal(struct mkt_daemon *daemon, const char *why)
+{
+    uint64_t now_ms = mkt_daemon_now_ms();
+
+    if (now_ms - daemon->refused_ms < REFUSALS_MS)
+        return;
+    daemon->refused_ms = now_ms;
+    mkt_log_warning("connection", "refused: %s", why);
+}
+
 static void take_connection(struct mkt_daemon *daemon, int fd)
 {
     struct mkt_connection *connection;
     struct mkt_error error;
 
     if (daemon->connections_count >= daemon->connections_max) {
-        mkt_log_warning("connection", "refused: %u programs are connected ('max_connections')",
-                        daemon->connections_count);
+        log_refusal(daemon, "as many programs are connected as may be ('max_connections')");
         turn_away(fd, MKT_NO_SPACE,
                   "the daemon has as many connections as it may (see 'max_connections')");
         return;
@@ -150,7 +161,7 @@ static void refuse_connection(struct mkt_daemon *daemon)
         turn_away(fd, MKT_NO_SPACE,
                   "the daemon has no file descriptors left (see the limit of open files)");
     daemon->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    mkt_log_warning("connection", "refused: no file descriptors left");
+    log_refusal(daemon, "no file descriptors left");
 }
 
 static void on_connection(uv_poll_t *poll, int status, int events)

@@ -163,7 +163,7 @@ void mkt_hello_handle(struct mkt_daemon *daemon, struct mkt_connection *connecti
                       const struct mkt_msg *message)
 {
     const struct mkt_msg_hello *hello = &message->hello;
-    const struct entry *entry;
+    const struct entry *entry = NULL;
     struct mkt_error error;
     enum mkt_status status;
 

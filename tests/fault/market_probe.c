@@ -7,7 +7,9 @@
  *   hold                         the same, and stays connected until its standard input ends
  *   write PATH MIB [STEPS [MS]]  writes STEPS versions of PATH, MS apart
  *   write-and-stay PATH MIB      writes one and stays until its standard input ends
+ *   write-half PATH MIB          writes one but doesn't close it, and stays
  *   read PATH MIB                reads the newest version and checks every element
+ *   read-and-stay PATH MIB       opens it, stays, then reads and checks
  *   status KEY[.KEY]             prints one entry of the daemon's state
  *   rm PATH                      withdraws
  *   stop [discard]
@@ -69,13 +71,14 @@ static struct mkt_array make_array(uint64_t elements)
     return array;
 }
 
-static int write_version(const char *path, uint64_t elements)
+/* Creates the file and adds its data. */
+static int add_data(const char *path, uint64_t elements, uint64_t *file_out)
 {
     struct mkt_open request = {.path = path, .intent = MKT_INTENT_CREATE, .size = 1, .wait_ms = -1};
     struct mkt_array array = make_array(elements);
     struct mkt_piece piece = {.form = MKT_PIECE_BOX};
     struct mkt_opened opened;
-    uint64_t version = 0, stamp, *data;
+    uint64_t stamp, *data;
     void *address;
 
     if (mkt_client_open(client, &request, &opened, &error) != MKT_OK)
@@ -88,15 +91,35 @@ static int write_version(const char *path, uint64_t elements)
     mkt_slab_box(&piece.slab, 1, &(uint64_t){0}, &elements);
     if (mkt_client_add(client, opened.file, &array, &piece, 1, true, &stamp, &error) != MKT_OK)
         return fail("add");
-    struct mkt_commit commit = {.file = opened.file,
-                                .image = "an image",
-                                .image_bytes = 8,
-                                .arrays = &array,
-                                .arrays_count = 1};
+    *file_out = opened.file;
+    return 0;
+}
+
+static int write_version(const char *path, uint64_t elements)
+{
+    struct mkt_array array = make_array(elements);
+    struct mkt_commit commit = {
+        .image = "an image", .image_bytes = 8, .arrays = &array, .arrays_count = 1};
+    uint64_t version = 0;
+
+    if (add_data(path, elements, &commit.file))
+        return 1;
     if (mkt_client_commit(client, &commit, &version, &error) != MKT_OK)
         return fail("commit");
     printf("version %" PRIu64 "\n", version);
     fflush(stdout);
+    return 0;
+}
+
+static int write_half(const char *path, uint64_t elements)
+{
+    uint64_t file;
+
+    if (add_data(path, elements, &file))
+        return 1;
+    printf("half\n");
+    fflush(stdout);
+    stay();
     return 0;
 }
 
@@ -116,7 +139,7 @@ static enum mkt_status check_piece(void *context, const struct mkt_piece *piece)
     return MKT_OK;
 }
 
-static int read_version(const char *path, uint64_t elements)
+static int read_version(const char *path, uint64_t elements, bool stays)
 {
     struct mkt_open request = {.path = path, .intent = MKT_INTENT_READ, .size = 1, .wait_ms = 0};
     struct mkt_opened opened;
@@ -131,10 +154,13 @@ static int read_version(const char *path, uint64_t elements)
         mkt_error_set(&error, MKT_CORRUPT, "source %d", (int)opened.source);
         return fail("open");
     }
+    printf("version %" PRIu64 "\n", opened.version);
+    fflush(stdout);
+    if (stays)
+        stay();
     mkt_slab_box(&all, 1, &(uint64_t){0}, &elements);
     if (mkt_index_view_query(&view, 0, &all, check_piece, &elements) != MKT_OK)
         return fail("read");
-    printf("version %" PRIu64 "\n", opened.version);
     mkt_client_close(client, opened.file);
     return 0;
 }
@@ -188,8 +214,10 @@ static int run(int argc, char **argv)
         return print_status(argv[2]);
     if (argc > 2 && strcmp(argv[1], "rm") == 0)
         return mkt_client_withdraw(client, argv[2], &versions, &error) == MKT_OK ? 0 : fail("rm");
-    if (argc > 3 && strcmp(argv[1], "read") == 0)
-        return read_version(argv[2], strtoull(argv[3], NULL, 10) << 17);
+    if (argc > 3 && strncmp(argv[1], "read", 4) == 0)
+        return read_version(argv[2], strtoull(argv[3], NULL, 10) << 17, argv[1][4]);
+    if (argc > 3 && strcmp(argv[1], "write-half") == 0)
+        return write_half(argv[2], strtoull(argv[3], NULL, 10) << 17);
     if (argc > 3 && strcmp(argv[1], "write") == 0)
         return write_steps(argc, argv);
     if (argc > 3 && strcmp(argv[1], "write-and-stay") == 0) {
