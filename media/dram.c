@@ -165,19 +165,26 @@ bool mkt_dram_arena_is_populated(const struct mkt_dram_arena *arena, uint64_t of
     return find_page(arena, offset / arena->page, end, false) == end;
 }
 
-/* Whole pages. Where the kernel can't fill the mapping, it can still allocate the file's pages. */
+/* fallocate charges pages but leaves them to be cleared by whoever touches them first. */
+static enum mkt_status allocate_and_touch(struct mkt_dram_arena *arena, uint64_t offset,
+                                          uint64_t length)
+{
+    while (fallocate(arena->fd, 0, (off_t)offset, (off_t)length) != 0)
+        if (errno != EINTR)
+            return errno == ENOSPC ? MKT_NO_MEMORY : mkt_status_from_errno(errno);
+    for (uint64_t at = offset; at < offset + length; at += arena->page)
+        (void)*(volatile char *)(arena->base + at);
+    return MKT_OK;
+}
+
+/* Whole pages. */
 static enum mkt_status bring_in(struct mkt_dram_arena *arena, uint64_t offset, uint64_t length)
 {
     while (madvise(arena->base + offset, length, MADV_POPULATE_WRITE) != 0) {
-        if (errno == EINTR || errno == EAGAIN)
-            continue;
-        if (errno != EINVAL && errno != ENOSYS)
+        if (errno == EINVAL || errno == ENOSYS)
+            return allocate_and_touch(arena, offset, length);
+        if (errno != EINTR && errno != EAGAIN)
             return MKT_NO_MEMORY; /* ENOMEM, or EFAULT where a page's fault failed */
-        while (fallocate(arena->fd, 0, (off_t)offset, (off_t)length) != 0)
-            if (errno != EINTR)
-                return errno == ENOSPC || errno == ENOMEM ? MKT_NO_MEMORY
-                                                          : mkt_status_from_errno(errno);
-        break;
     }
     return MKT_OK;
 }

@@ -2,7 +2,18 @@
 #include "media/dram.h"
 #include "tests/conformance/media_suite.h"
 
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 static enum mkt_status create(uint64_t size_bytes, void **arena_out, struct mkt_error *error_out)
 {
@@ -61,9 +72,45 @@ static const struct media_ops dram = {
     .resident_bytes = resident_bytes,
 };
 
+/* The linker sends madvise here (--wrap): other kernels, and a machine without memory. */
+static int populate_errno;
+
+int __real_madvise(void *address, size_t length, int advice);
+int __wrap_madvise(void *address, size_t length, int advice);
+
+int __wrap_madvise(void *address, size_t length, int advice)
+{
+    if (advice == MADV_POPULATE_WRITE && populate_errno != 0) {
+        errno = populate_errno;
+        return -1;
+    }
+    return __real_madvise(address, length, advice);
+}
+
+static void test_dram_populate_without_memory_says_so(void **state)
+{
+    struct mkt_dram_arena *arena;
+
+    (void)state;
+    assert_int_equal(mkt_dram_arena_create(1 << 20, &arena, NULL), MKT_OK);
+    populate_errno = ENOMEM;
+    assert_int_equal(mkt_dram_arena_populate(arena, 0, 1 << 16), MKT_NO_MEMORY);
+    populate_errno = EFAULT;
+    assert_int_equal(mkt_dram_arena_populate(arena, 0, 1 << 16), MKT_NO_MEMORY);
+    populate_errno = 0;
+    assert_false(mkt_dram_arena_is_populated(arena, 0, 1));
+    mkt_dram_arena_destroy(arena);
+}
+
 int main(void)
 {
-    int failed = media_suite_run("dram, bare", &dram);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_dram_populate_without_memory_says_so)};
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+
+    failed += media_suite_run("dram, bare", &dram);
+    populate_errno = EINVAL;
+    failed += media_suite_run("dram, on a kernel that can't populate a mapping", &dram);
+    populate_errno = 0;
 
     checking_media_wrap(&dram);
     failed += media_suite_run("dram, checked", &checking_media);

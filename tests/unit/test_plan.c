@@ -67,6 +67,8 @@ static void random_layout(uint64_t *seed, struct scenario *s)
         s->memory_bytes = mkt_slab_elements(&s->want) * s->element_bytes;
         return;
     }
+    if (random_in(seed, 0, 3) == 0) /* a member of larger records */
+        pitch += random_in(seed, 1, 9);
     for (uint32_t d = s->rank; d-- > 0;) {
         struct mkt_layout_dim *dim = &s->layout.dim[d];
         uint64_t elements = mkt_dim_elements(&s->want.dim[d]);
