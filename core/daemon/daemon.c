@@ -267,7 +267,7 @@ static void copy_options(struct mkt_daemon *daemon, const struct mkt_daemon_opti
     daemon->config = *options->config;
     daemon->config.rules = NULL; /* rules are the clients' own */
     daemon->config.rules_count = 0;
-    if (options->config_path)
+    if (options->config_path && !realpath(options->config_path, daemon->config_path))
         snprintf(daemon->config_path, sizeof(daemon->config_path), "%s", options->config_path);
     daemon->folder = *options->folder;
     daemon->listen_fd = -1;
