@@ -4,6 +4,8 @@
 #include "vol/callbacks.h"
 #include "vol/context.h"
 #include "vol/error.h"
+#include "vol/external.h"
+#include "vol/file_state.h"
 #include "vol/info.h"
 #include "vol/object.h"
 
@@ -33,7 +35,9 @@ static herr_t initialize(hid_t vipl)
 
 static herr_t terminate(void)
 {
+    mkt_vol_files_settle();
     mkt_vol_context_fini();
+    mkt_vol_external_forget();
     mkt_vol_error_fini();
     return 0;
 }

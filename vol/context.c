@@ -12,7 +12,8 @@
 
 static struct {
     hid_t native;
-    bool in_post_open;
+    enum mkt_vol_post_open post_open;
+    char accessible[PATH_MAX];
     struct mkt_client *client;
     pid_t owner; /* of the client */
     char daemon_path[PATH_MAX];
@@ -107,12 +108,24 @@ enum mkt_status mkt_vol_context_client(const struct mkt_vol_info *info, bool sta
     return MKT_OK;
 }
 
-void mkt_vol_context_set_post_open(bool active)
+void mkt_vol_context_set_post_open(enum mkt_vol_post_open kind)
 {
-    context.in_post_open = active;
+    context.post_open = kind;
 }
 
-bool mkt_vol_context_in_post_open(void)
+enum mkt_vol_post_open mkt_vol_context_post_open(void)
 {
-    return context.in_post_open;
+    return context.post_open;
+}
+
+void mkt_vol_context_set_accessible(const char *path)
+{
+    snprintf(context.accessible, sizeof(context.accessible), "%s", path);
+}
+
+bool mkt_vol_context_take_accessible(const char *path)
+{
+    bool same = strncmp(context.accessible, path, sizeof(context.accessible) - 1) == 0;
+    context.accessible[0] = '\0';
+    return same;
 }

@@ -20,9 +20,19 @@ enum mkt_status mkt_vol_context_client(const struct mkt_vol_info *info, bool sta
 /* True if a configuration was named, so that rules may hold that only the daemon can tell. */
 bool mkt_vol_context_configured(const struct mkt_vol_info *info);
 
-/* HDF5's POST_OPEN has native keep a wrapper of the file for itself; wrappers born meanwhile are
- * internal. */
-void mkt_vol_context_set_post_open(bool active);
-bool mkt_vol_context_in_post_open(void);
+/* HDF5's POST_OPEN has native keep an object of the file for itself: `wrapped` (internal, see
+ * vol.h), or, in a file whose connector HDF5 takes to be native's, `bare`. */
+enum mkt_vol_post_open {
+    MKT_VOL_POST_OPEN_NONE,
+    MKT_VOL_POST_OPEN_WRAPPED,
+    MKT_VOL_POST_OPEN_BARE
+};
+void mkt_vol_context_set_post_open(enum mkt_vol_post_open kind);
+enum mkt_vol_post_open mkt_vol_context_post_open(void);
+
+/* Where native can't open a path, HDF5 asks all connectors whether it is accessible to them and
+ * opens it through the first that says yes. The path we last said yes to; asking clears it. */
+void mkt_vol_context_set_accessible(const char *path);
+bool mkt_vol_context_take_accessible(const char *path);
 
 #endif

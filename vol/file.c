@@ -12,6 +12,7 @@
 #include "vol/callbacks.h"
 #include "vol/context.h"
 #include "vol/error.h"
+#include "vol/external.h"
 #include "vol/file_lists.h"
 #include "vol/file_state.h"
 #include "vol/object.h"
@@ -244,6 +245,8 @@ static void *open_by_rule(struct opening *opening)
     bool start = writes || waits || mkt_vol_context_configured(opening->info);
     bool failed = false;
     connect_rank(opening, start, &failed);
+    if (opening->client)
+        mkt_vol_external_register();
     enum mkt_vol_verdict verdict = vote(opening, failed);
     if (verdict == MKT_VOL_VERDICT_INCOMPLETE) {
         if (!opening->client)
@@ -280,7 +283,24 @@ static void *open_by_rule(struct opening *opening)
     }
 }
 
-static void *open_file(struct opening *opening)
+/* True if HDF5 notes native as the file's connector: it had failed to open it through native before
+ * it came to us. */
+static bool is_native_to_hdf5(void *under)
+{
+    H5VL_file_get_args_t args = {.op_type = H5VL_FILE_GET_FAPL};
+    if (H5VLfile_get(under, mkt_vol_native_id(), &args, H5P_DATASET_XFER_DEFAULT, NULL) < 0)
+        return false;
+    hid_t connector = H5I_INVALID_HID;
+    int order = 1;
+    if (H5Pget_vol_id(args.args.get_fapl.fapl_id, &connector) >= 0) {
+        H5VLcmp_connector_cls(&order, connector, mkt_vol_native_id());
+        H5VLclose(connector);
+    }
+    H5Pclose(args.args.get_fapl.fapl_id);
+    return order == 0;
+}
+
+static void *open_through_market(struct opening *opening)
 {
     bool swmr = opening->flags & (H5F_ACC_SWMR_WRITE | H5F_ACC_SWMR_READ);
     opening->driver = swmr ? MKT_VOL_DRIVER_OTHER : mkt_vol_list_driver(opening->fapl);
@@ -299,6 +319,15 @@ static void *open_file(struct opening *opening)
     void *object = open_by_rule(opening);
     mkt_vol_info_free(info);
     mkt_vol_group_fini(&opening->group);
+    return object;
+}
+
+static void *open_file(struct opening *opening)
+{
+    bool may_be_search = mkt_vol_context_take_accessible(opening->path);
+    struct mkt_vol_object *object = open_through_market(opening);
+    if (object && may_be_search)
+        object->found_by_search = is_native_to_hdf5(object->under);
     return object;
 }
 

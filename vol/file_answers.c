@@ -101,6 +101,7 @@ static herr_t is_accessible(H5VL_file_specific_args_t *args, hid_t dxpl, void **
         return -1;
     if (client && has_version(client, path)) {
         *args->args.is_accessible.accessible = true;
+        mkt_vol_context_set_accessible(path);
         return 0;
     }
     /* A stub looks like a file, but nothing is behind it any more. */
@@ -108,7 +109,11 @@ static herr_t is_accessible(H5VL_file_specific_args_t *args, hid_t dxpl, void **
         *args->args.is_accessible.accessible = false;
         return 0;
     }
-    return ask_native(args, &args->args.is_accessible.fapl_id, dxpl, request);
+    if (ask_native(args, &args->args.is_accessible.fapl_id, dxpl, request) < 0)
+        return -1;
+    if (*args->args.is_accessible.accessible)
+        mkt_vol_context_set_accessible(path);
+    return 0;
 }
 
 static herr_t delete_file(H5VL_file_specific_args_t *args, hid_t dxpl, void **request)
@@ -181,10 +186,11 @@ herr_t mkt_vol_file_specific(void *object, H5VL_file_specific_args_t *args, hid_
 
 static herr_t post_open(void *object, H5VL_optional_args_t *args, hid_t dxpl, void **request)
 {
-    mkt_vol_context_set_post_open(true);
+    mkt_vol_context_set_post_open(as_object(object)->found_by_search ? MKT_VOL_POST_OPEN_BARE
+                                                                     : MKT_VOL_POST_OPEN_WRAPPED);
     herr_t result =
         H5VLfile_optional(mkt_vol_under(object), mkt_vol_native_id(), args, dxpl, request);
-    mkt_vol_context_set_post_open(false);
+    mkt_vol_context_set_post_open(MKT_VOL_POST_OPEN_NONE);
     return result;
 }
 

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "core/base/log.h"
 #include "vol/callbacks.h"
 #include "vol/context.h"
 #include "vol/file_state.h"
@@ -46,6 +47,8 @@ void mkt_vol_object_free(struct mkt_vol_object *object)
 
 bool mkt_vol_object_usable(const void *object)
 {
+    if (mkt_vol_files_settle() < 0)
+        mkt_log_error("vol", "a file that an external link had opened was not published");
     if (!object || ((const struct mkt_vol_object *)object)->under)
         return true;
     mkt_vol_fail(H5E_ARGS, H5E_BADVALUE,

@@ -10,8 +10,9 @@ static inline void *mkt_vol_under(const void *object)
     return object ? ((const struct mkt_vol_object *)object)->under : NULL;
 }
 
-/* False, with an entry on the error stack, for an object whose close failed after native had let go
- * of it. */
+/* Where callbacks start: publishes what native let go of outside of a close (a file that an
+ * external link opened for a look). False, with an entry on the error stack, for an object whose
+ * close failed after native had let go of it. */
 bool mkt_vol_object_usable(const void *object);
 
 /* Native keeps this one for itself and will unwrap it; it doesn't count as open. */
