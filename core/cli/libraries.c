@@ -77,9 +77,11 @@ static bool is_loadable(const char *path)
 static bool find_in_cache(const char *name, char path_out[PATH_MAX])
 {
     struct cache cache = open_cache();
+    if (cache.length < sizeof(struct cache_head_disk))
+        return false;
     const struct cache_head_disk *head = (const void *)cache.bytes;
     const struct cache_entry_disk *entries = (const void *)(head + 1);
-    if (!head || memcmp(head->magic, CACHE_MAGIC, sizeof(head->magic)) != 0 ||
+    if (memcmp(head->magic, CACHE_MAGIC, sizeof(head->magic)) != 0 ||
         head->entries > (cache.length - sizeof(*head)) / sizeof(*entries))
         return false;
     for (uint32_t i = 0; i < head->entries; i++) {

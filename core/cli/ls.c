@@ -102,7 +102,9 @@ static json_t *choose(const struct options *options, const json_t *answer)
     json_t *objects = json_object_get(answer, "objects"), *chosen = json_array(), *object;
     size_t i, count = 0;
     json_t **list = mkt_cli_alloc(json_array_size(objects) * sizeof(*list));
-    json_array_foreach(objects, i, object) if (is_wanted(options, object)) list[count++] = object;
+    for (i = 0; (object = json_array_get(objects, i)); i++)
+        if (is_wanted(options, object))
+            list[count++] = object;
     qsort(list, count, sizeof(*list), by_path);
     for (i = 0; i < count; i++)
         json_array_append(chosen, list[i]);
@@ -131,7 +133,8 @@ static void print_table(const json_t *objects, const json_t *status)
     const json_t *memory = json_object_get(status, "memory"), *object;
     struct mkt_cli_table *table = mkt_cli_table_create(5, headings);
     size_t i;
-    json_array_foreach(objects, i, object) add_row(table, object);
+    for (i = 0; (object = json_array_get(objects, i)); i++)
+        add_row(table, object);
     if (json_array_size(objects))
         mkt_cli_table_print(table, stdout);
     mkt_cli_table_destroy(table);

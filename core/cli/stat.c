@@ -56,8 +56,7 @@ static void print_versions(const json_t *versions)
     struct mkt_cli_table *table = mkt_cli_table_create(8, headings);
     const json_t *version;
     size_t row;
-    json_array_foreach(versions, row, version)
-    {
+    for (row = 0; (version = json_array_get(versions, row)); row++) {
         char text[8][MKT_CLI_SHOWN_BYTES];
         const char *cells[8];
         snprintf(text[0], sizeof(text[0]), "%s%" PRIu64,

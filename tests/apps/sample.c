@@ -223,6 +223,8 @@ static void check_rest(hid_t file)
     read_all(file, "group/words", type, words);
     for (int i = 0; i < N; i++)
         expect(strcmp(words[i], i % 2 ? "odd" : "even, and longer") == 0, "words", i);
+    for (int i = 0; i < N; i++)
+        H5free_memory(words[i]);
     read_all(file, "group/reference", H5T_STD_REF_OBJ, &reference);
     CHECK(found = H5Rdereference2(file, H5P_DEFAULT, H5R_OBJECT, &reference));
     CHECK(H5Iget_name(found, name, sizeof(name)));
