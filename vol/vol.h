@@ -53,6 +53,7 @@ struct mkt_vol_object {
     struct mkt_vol_dataset *dataset; /* type H5I_DATASET in a market file: dataset.c's, else NULL */
     bool internal; /* native's own: freed by an unwrap, never closed */
     bool closing;
+    bool found_by_search; /* HDF5 tried native first and keeps it as the file's connector */
 };
 
 /* The native connector's id, from initialize to terminate. */
