@@ -136,7 +136,8 @@ static void read_particles(hid_t file)
     split(total_particles, rank, size, &first_particle, &nparticles);
     if (nparticles > room) {
         room = nparticles;
-        particles = realloc(particles, room * sizeof *particles);
+        free(particles);
+        particles = malloc(room * sizeof *particles);
     }
     hid_t type = CHECK(particle_type());
     hid_t memspace = CHECK(H5Screate_simple(1, &nparticles, NULL));

@@ -98,6 +98,7 @@ static void give_up(const char *what)
 {
     fprintf(stderr, "messages: %s\n", what);
     MPI_Abort(MPI_COMM_WORLD, 1);
+    exit(1);
 }
 
 static void *allocate(size_t count, size_t size)
