@@ -6,9 +6,11 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-#define MAX_LINKS 40 /* as the kernel */
+#define MAX_LINKS      40 /* as the kernel */
+#define NEW_FILE_TRIES 10 /* of a millisecond */
 
 /* ---- texts ---- */
 
@@ -145,6 +147,14 @@ static bool look_for_stub(struct mkt_place *place)
     return is_stub;
 }
 
+/* True if the file is empty and so new that it may become a stub at once. */
+static bool is_just_made(const struct stat *info)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return S_ISREG(info->st_mode) && info->st_size == 0 && info->st_mtim.tv_sec + 1 >= now.tv_sec;
+}
+
 static void look(struct mkt_place *place)
 {
     struct stat info;
@@ -155,6 +165,13 @@ static void look(struct mkt_place *place)
     if (failed) {
         place->kind = MKT_PLACE_NONE;
         return;
+    }
+    for (int tries = 0; tries < NEW_FILE_TRIES && is_just_made(&info); tries++) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        if (lstat(place->real, &info) != 0) {
+            place->kind = MKT_PLACE_NONE;
+            return;
+        }
     }
     if (!S_ISREG(info.st_mode))
         return;
