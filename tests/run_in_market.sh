@@ -33,7 +33,7 @@ daemon_runs() {
 stop_daemon() {
     local tries=50 pids
     daemon_runs || return 0
-    command -v h5market >/dev/null && timeout 10 h5market stop >/dev/null 2>&1
+    command -v h5market >/dev/null && timeout 10 h5market stop --discard >/dev/null 2>&1
     while daemon_runs && ((tries-- > 0)); do
         sleep 0.1
     done
