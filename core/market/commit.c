@@ -178,7 +178,6 @@ static void publish(struct mkt_market *market, struct group *group, struct versi
     if (gone) {
         /* Withdrawn while it was written: as with a removed file, the writer ends well and nothing
          * is left. */
-        version->number = ++object->last_version;
         version->pins = 1;
         version->retired = true;
     } else {

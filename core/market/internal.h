@@ -286,6 +286,8 @@ void mkt_reply_error(struct mkt_market *market, struct session *session, uint64_
                      enum mkt_status status, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 void mkt_refuse(struct mkt_market *market, struct session *session, const char *why);
+/* What every entry does at its end: ended groups go, and their bytes serve who waits. */
+void mkt_settle(struct mkt_market *market);
 void mkt_note_deadline(struct mkt_market *market, uint64_t deadline_ms);
 const char *mkt_path_text(const char *path);
 /* "12.5 GiB" */

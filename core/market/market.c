@@ -236,8 +236,7 @@ static void dispatch(struct mkt_market *market, struct session *session, const s
     }
 }
 
-/* What every entry does at its end: ended groups go, and their bytes serve who waits. */
-static void settle(struct mkt_market *market)
+void mkt_settle(struct mkt_market *market)
 {
     mkt_group_reap(market);
     mkt_bytes_retry_deferred(market);
@@ -253,7 +252,7 @@ void mkt_market_message(struct mkt_market *market, uint64_t id, const struct mkt
         return;
     market->requests++;
     dispatch(market, session, msg, now_ms);
-    settle(market);
+    mkt_settle(market);
 }
 
 void mkt_market_stub_removed(struct mkt_market *market, const uint8_t id[MKT_ID_BYTES],
@@ -267,7 +266,7 @@ void mkt_market_stub_removed(struct mkt_market *market, const uint8_t id[MKT_ID_
     mkt_object_withdraw(market, object, true, "withdrawn: its file was removed");
     mkt_open_wake(market, object, now_ms);
     mkt_object_put(market, object);
-    settle(market);
+    mkt_settle(market);
 }
 
 /* ---- time ---- */
@@ -309,7 +308,7 @@ void mkt_market_tick(struct mkt_market *market, uint64_t now_ms)
         else
             mkt_open_tick(market, group, now_ms);
     }
-    settle(market);
+    mkt_settle(market);
     market->next_deadline_ms = UINT64_MAX;
     DL_FOREACH (market->timed, group) {
         mkt_note_deadline(market, group->deadline_ms);

@@ -25,6 +25,9 @@
  * MKT_NOT_FOUND. LOOKUP gives all pieces that the group has added since it opened the file, those
  * that a flush published, too.
  *
+ * COMMITTED with version 0: nothing is published, because nothing was written or the object was
+ * withdrawn meanwhile.
+ *
  * One thread owns a market. Times are milliseconds of a clock that never goes back.
  */
 #ifndef MKT_MARKET_MARKET_H

@@ -12,15 +12,20 @@
 
 /* ---- answers to all ranks ---- */
 
+static void leave_tokens(struct mkt_market *market, struct group *group)
+{
+    if (!group->in_tokens)
+        return;
+    HASH_DELETE(hh_token, market->groups_by_token, group);
+    group->in_tokens = false;
+}
+
 /* Ends the wait: the group is no longer JOINING or WAITING. */
 static void stop_waiting(struct mkt_market *market, struct group *group)
 {
     mkt_group_clear_deadline(market, group);
     market->waiting_opens--;
-    if (group->in_tokens) {
-        HASH_DELETE(hh_token, market->groups_by_token, group);
-        group->in_tokens = false;
-    }
+    leave_tokens(market, group);
 }
 
 /* Ranks that come after the group has failed are told at once. */
@@ -437,6 +442,7 @@ static void open_write(struct mkt_market *market, struct group *group, uint64_t 
 
 static void resolve(struct mkt_market *market, struct group *group, uint64_t now_ms)
 {
+    leave_tokens(market, group);
     switch (group->intent) {
     case MKT_INTENT_READ:
         open_read(market, group, NULL, now_ms);

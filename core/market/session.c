@@ -96,8 +96,7 @@ void mkt_market_session_end(struct mkt_market *market, uint64_t id, uint64_t now
     mkt_grant_forget(market, session);
     while ((member = first_present(session)))
         member_gone(market, member, now_ms);
-    mkt_group_reap(market);
-    mkt_grant_serve(market);
+    mkt_settle(market);
 }
 
 void mkt_market_session_reclaim(struct mkt_market *market, uint64_t id, uint64_t now_ms)
@@ -112,8 +111,7 @@ void mkt_market_session_reclaim(struct mkt_market *market, uint64_t id, uint64_t
     mkt_bytes_free_ranges(market, &session->grants);
     HASH_DEL(market->sessions, session);
     free(session);
-    mkt_group_reap(market);
-    mkt_grant_serve(market);
+    mkt_settle(market);
 }
 
 bool mkt_session_give(struct mkt_market *market, struct session *session,

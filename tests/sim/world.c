@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The market's shell in the simulation: arenas with real bytes, the network, the stubs.
+ */
+#include "tests/sim/sim.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct world world;
+
+#define FREED_BYTE 0xdd
+
+void sim_fail(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(world.failure, sizeof(world.failure), format, arguments);
+    va_end(arguments);
+    longjmp(world.failed, 1);
+}
+
+void sim_trace(const char *format, ...)
+{
+    va_list arguments;
+
+    if (!world.trace)
+        return;
+    printf("%5llu %6llu ms  ", (unsigned long long)world.steps, (unsigned long long)world.now);
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    putchar('\n');
+    fflush(stdout);
+}
+
+uint64_t chance(uint64_t low, uint64_t high)
+{
+    return random_in(&world.random, low, high);
+}
+
+bool one_in(unsigned n)
+{
+    return chance(1, n) == 1;
+}
+
+/* ---- queues ---- */
+
+static void queue_put(struct queue *queue, struct frame *frame)
+{
+    if (!queue->head)
+        queue->tail = &queue->head;
+    frame->next = NULL;
+    *queue->tail = frame;
+    queue->tail = &frame->next;
+    queue->count++;
+}
+
+struct frame *queue_take(struct queue *queue)
+{
+    struct frame *frame = queue->head;
+
+    if (!frame)
+        return NULL;
+    queue->head = frame->next;
+    queue->count--;
+    return frame;
+}
+
+void queue_clear(struct queue *queue)
+{
+    while (queue->head)
+        free(queue_take(queue));
+}
+
+static struct frame *encode(const struct mkt_msg *msg)
+{
+    struct frame *frame;
+    size_t bytes, written;
+
+    SIM_CHECK(mkt_msg_size(msg, &bytes) == MKT_OK, "a message of type %d is too large", msg->type);
+    frame = malloc(sizeof(*frame) + bytes);
+    frame->bytes = bytes;
+    SIM_CHECK(mkt_msg_encode(msg, false, frame->data, bytes, &written) == MKT_OK &&
+                  written == bytes,
+              "a message of type %d can't be encoded", msg->type);
+    return frame;
+}
+
+void world_send(struct process *process, const struct mkt_msg *msg)
+{
+    if (process->connected)
+        queue_put(&process->to_market, encode(msg));
+}
+
+/* ---- what the market asks of its shell ---- */
+
+void *world_bytes(const struct mkt_extent *extent)
+{
+    SIM_CHECK(extent->arena >= 1 && extent->arena <= world.arenas &&
+                  extent->offset + extent->length <= world.limits.arena_bytes,
+              "an extent lies outside all arenas");
+    return world.arena[extent->arena - 1] + extent->offset;
+}
+
+static struct process *find_process(uint64_t session)
+{
+    for (unsigned i = 0; i < world.processes; i++) {
+        if (world.process[i].session == session)
+            return &world.process[i];
+    }
+    sim_fail("a message for session %d, which nobody has", (int)session);
+}
+
+static void check_answer(struct process *process, const struct mkt_msg *msg)
+{
+    struct mkt_index_view view;
+
+    if (msg->type == MKT_MSG_OPENED && msg->opened.index.length > 0)
+        SIM_CHECK(mkt_index_view_open(&view, world_bytes(&msg->opened.index),
+                                      msg->opened.index.length) == MKT_OK,
+                  "the index of an opened version is not there when the answer leaves");
+    if (process->program->hostile)
+        return;
+    SIM_CHECK(msg->request == process->request && process->waits_for != 0,
+              "process %u got an answer (type %d) that it does not wait for", process->number,
+              msg->type);
+    if (msg->type == MKT_MSG_COMMITTED) {
+        process->published = msg->version.version;
+        content_published(process->opened.object, msg->version.version,
+                          process->program->job[process->job].attempt, process->round);
+    }
+}
+
+static void on_send(void *context, uint64_t session, const struct mkt_msg *msg,
+                    const struct mkt_extent *populate)
+{
+    struct process *process = find_process(session);
+
+    (void)context;
+    memory_leave();
+    SIM_CHECK(!process->ended, "an answer to a session that ended");
+    SIM_CHECK(msg->type != MKT_MSG_GRANTED ||
+                  memcmp(populate, &msg->extent.extent, sizeof(*populate)) == 0,
+              "a grant that is not populated");
+    check_answer(process, msg);
+    queue_put(&process->to_client, encode(msg));
+    memory_enter();
+}
+
+static void on_write(void *context, const struct mkt_extent *extent, const void *bytes)
+{
+    (void)context;
+    memcpy(world_bytes(extent), bytes, extent->length);
+}
+
+static enum mkt_status on_grow(void *context, uint32_t arena, uint64_t size_bytes)
+{
+    (void)context;
+    SIM_CHECK(arena == world.arenas + 1 && arena <= MAX_ARENAS, "arena %u is not the next one",
+              arena);
+    memory_leave();
+    world.arena[world.arenas++] = calloc(1, size_bytes);
+    memory_enter();
+    return MKT_OK;
+}
+
+static void on_freed(void *context, const struct mkt_extent *extent)
+{
+    (void)context;
+    memset(world_bytes(extent), FREED_BYTE, extent->length);
+}
+
+static void on_drop_stub(void *context, const uint8_t object[MKT_ID_BYTES])
+{
+    (void)context;
+    for (unsigned p = 0; p < PATHS; p++) {
+        if (world.path[p].has_stub && memcmp(world.path[p].stub, object, MKT_ID_BYTES) == 0) {
+            world.path[p].has_stub = false;
+            world_disturb(p);
+        }
+    }
+}
+
+static void on_refuse(void *context, uint64_t session, const char *why)
+{
+    struct process *process = find_process(session);
+
+    (void)context;
+    sim_trace("the market refuses process %u: %s", process->number, why);
+    SIM_CHECK(process->program->hostile, "process %u was refused: %s", process->number, why);
+    process->refused = true;
+}
+
+/* ---- calls of the market ---- */
+
+void world_audit(void)
+{
+    struct mkt_error error = {0};
+
+    if (mkt_market_audit(world.market, &error) != MKT_OK)
+        sim_fail("audit: %s", error.text);
+}
+
+static void note_delivered(struct process *process, const struct mkt_msg *msg)
+{
+    if (msg->request != process->request || msg->type == MKT_MSG_CANCEL || process->delivered)
+        return;
+    process->delivered = true;
+    process->delivered_ms = world.now;
+}
+
+void world_deliver_to_market(struct process *process)
+{
+    struct frame *frame = queue_take(&process->to_market);
+    struct mkt_msg msg;
+    enum mkt_status status = mkt_msg_decode((const struct mkt_frame_wire *)frame->data,
+                                            frame->data + sizeof(struct mkt_frame_wire), &msg);
+
+    SIM_CHECK(status == MKT_OK, "a message can't be decoded: %s", mkt_status_name(status));
+    sim_trace("process %u -> market: type %d, request %d", process->number, msg.type,
+              (int)msg.request);
+    note_delivered(process, &msg);
+    if (msg.type == MKT_MSG_WITHDRAW ||
+        (msg.type == MKT_MSG_OPEN && msg.open.mode == MKT_MODE_FILE)) {
+        for (unsigned p = 0; p < PATHS; p++)
+            world_disturb(p);
+    }
+    memory_enter();
+    mkt_market_message(world.market, process->session, &msg, world.now);
+    memory_leave();
+    free(frame);
+}
+
+void world_tick(uint64_t now_ms)
+{
+    world.now = now_ms;
+    memory_enter();
+    mkt_market_tick(world.market, now_ms);
+    memory_leave();
+    SIM_CHECK(mkt_market_next_deadline(world.market) > now_ms,
+              "the next deadline has passed after a tick");
+    for (unsigned i = 0; i < world.processes; i++) {
+        const struct process *process = &world.process[i];
+
+        SIM_CHECK(!process->waits_for || !process->delivered || process->to_client.count > 0 ||
+                      process->ended || process->program->hostile || process->limit_ms == 0 ||
+                      process->delivered_ms + process->limit_ms > now_ms,
+                  "process %u waits for %d since %d ms, longer than %d", process->number,
+                  process->waits_for, (int)(now_ms - process->delivered_ms),
+                  (int)process->limit_ms);
+    }
+}
+
+void world_session_begin(struct process *process)
+{
+    memory_enter();
+    enum mkt_status status =
+        mkt_market_session_begin(world.market, process->session, "sim", process->number);
+    memory_leave();
+    SIM_CHECK(status == MKT_OK || (status == MKT_NO_MEMORY && world.short_of_memory),
+              "a session did not begin: %s", mkt_status_name(status));
+    process->exists = process->alive = process->connected = status == MKT_OK;
+    process->ended = process->reclaimed = !process->exists;
+}
+
+/* The others of a writing group wait for a rank that is gone: their closes fail at once. */
+static void check_poisoned(const struct process *gone)
+{
+    const struct program *program = gone->program;
+
+    if (gone->program->hostile || gone->file == 0)
+        return;
+    for (unsigned r = 0; r < program->size; r++) {
+        const struct process *process = program->rank[r];
+
+        SIM_CHECK(process == gone || process->ended || !process->exists ||
+                      process->phase != PHASE_COMMITTING ||
+                      process->waits_for != MKT_MSG_COMMITTED || !process->delivered ||
+                      process->file != gone->file || process->to_client.count > 0,
+                  "rank %u waits for a rank that ended", r);
+    }
+}
+
+void world_session_end(struct process *process)
+{
+    sim_trace("process %u: its connection ends", process->number);
+    process->ended = true;
+    process->connected = false;
+    queue_clear(&process->to_client);
+    memory_enter();
+    mkt_market_session_end(world.market, process->session, world.now);
+    memory_leave();
+    check_poisoned(process);
+}
+
+void world_session_reclaim(struct process *process)
+{
+    sim_trace("process %u: reclaimed", process->number);
+    process->ended = process->reclaimed = true;
+    queue_clear(&process->to_client);
+    queue_clear(&process->to_market);
+    memory_enter();
+    mkt_market_session_reclaim(world.market, process->session, world.now);
+    memory_leave();
+}
+
+void world_stub_removed(unsigned at)
+{
+    uint8_t object[MKT_ID_BYTES];
+
+    sim_trace("the market hears that a stub was removed");
+    memcpy(object, world.removed[at], MKT_ID_BYTES);
+    memmove(world.removed[at], world.removed[at + 1], (--world.removals - at) * MKT_ID_BYTES);
+    memory_enter();
+    mkt_market_stub_removed(world.market, object, world.now);
+    memory_leave();
+}
+
+void world_disturb(unsigned path)
+{
+    world.path[path].committed = 0;
+    for (unsigned i = 0; i < world.processes; i++) {
+        struct process *process = &world.process[i];
+
+        if (process->program && process->job < process->program->jobs &&
+            process->program->job[process->job].path == path)
+            process->known_version = process->published = 0;
+    }
+}
+
+/* ---- life ---- */
+
+static const struct mkt_market_ops operations = {.send = on_send,
+                                                 .write = on_write,
+                                                 .grow = on_grow,
+                                                 .freed = on_freed,
+                                                 .drop_stub = on_drop_stub,
+                                                 .refuse = on_refuse};
+
+static void make_paths(void)
+{
+    for (unsigned p = 0; p < PATHS; p++) {
+        struct path *path = &world.path[p];
+
+        snprintf(path->name, sizeof(path->name), "/data/file%u.h5", p);
+        path->uses_stub = p % 2 == 0;
+        path->has_file = p == 1 && one_in(3);
+        path->mtime = 1000;
+    }
+}
+
+void world_begin(uint64_t seed, bool short_of_memory)
+{
+    bool trace = world.trace;
+    static const uint64_t arena_kib[] = {16, 32, 64, 256};
+
+    memset(&world, 0, offsetof(struct world, failed));
+    memset((char *)&world + offsetof(struct world, market), 0,
+           sizeof(world) - offsetof(struct world, market));
+    world.trace = trace;
+    world.seed = world.random = seed;
+    world.now = 100000;
+    world.short_of_memory = short_of_memory;
+    world.audit_always = one_in(8);
+    world.limits = (struct mkt_market_limits){
+        .arena_bytes = arena_kib[chance(0, 3)] << 10,
+        .scratch_bytes = one_in(2) ? 0 : chance(1, 8) * 256,
+        .full_timeout_ms = (uint32_t)chance(50, 500),
+        .join_timeout_ms = (uint32_t)chance(50, 500),
+        .commit_timeout_ms = (uint32_t)chance(50, 500),
+        .max_objects = one_in(10) ? 2 : 64,
+        .max_groups = one_in(10) ? 3 : 64,
+        .max_waiting = one_in(10) ? 2 : 64,
+        .max_pieces = one_in(6) ? 6 : 1000,
+    };
+    world.limits.memory_bytes = one_in(3) ? world.limits.arena_bytes * 4 : chance(8, 40) << 10;
+    memory_arm(short_of_memory ? chance(20, 400) : 0, seed);
+    world.market = mkt_market_create(&world.limits, &operations, NULL);
+    SIM_CHECK(world.market, "no market");
+    make_paths();
+}
+
+void world_end(void)
+{
+    memory_arm(0, 0);
+    for (unsigned i = 0; i < world.processes; i++) {
+        queue_clear(&world.process[i].to_client);
+        queue_clear(&world.process[i].to_market);
+    }
+    mkt_market_destroy(world.market);
+    world.market = NULL;
+    for (unsigned a = 0; a < world.arenas; a++)
+        free(world.arena[a]);
+    world.arenas = 0;
+    content_free();
+}
