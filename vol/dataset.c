@@ -218,12 +218,12 @@ static herr_t attach_created(struct mkt_vol_object *object, enum raw_data raw, h
                                          "no memory for the description of an array");
 }
 
-/* The list to create with: native must not allocate what it will not hold. *owned_out: close it
- * afterwards. */
+/* The list to create with: native must not allocate what it will not hold, which only `early` does
+ * before the first write. *owned_out: close it afterwards. */
 static hid_t late_list(hid_t dcpl, uint32_t alloc_time, bool *owned_out)
 {
     *owned_out = false;
-    if (alloc_time == H5D_ALLOC_TIME_LATE || H5Pget_layout(dcpl) == H5D_COMPACT)
+    if (alloc_time != H5D_ALLOC_TIME_EARLY || H5Pget_layout(dcpl) == H5D_COMPACT)
         return dcpl;
     hid_t late = H5Pcopy(dcpl);
     if (late >= 0 && H5Pset_alloc_time(late, H5D_ALLOC_TIME_LATE) < 0) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A plain parallel HDF5 program that writes, or reads and verifies, one file with a dataset for each combination of
- * dataspace rank (1 to 5) and way to split it over the processes. Every value is known from its place, so any number of
- * writers can be read by any number of readers.
+ * A plain parallel HDF5 program that writes, or reads and verifies, one file with a dataset for
+ * each combination of dataspace rank (1 to 5) and way to split it over the processes. Every value
+ * is known from its place, so any number of writers can be read by any number of readers.
  *
- *   exchange write FILE     exchange read FILE     exchange rewrite FILE (reopens, overwrites a part)
+ *   exchange write FILE     exchange read FILE     exchange rewrite FILE (reopens, overwrites a
+ * part)
  */
 #include <hdf5.h>
 #include <mpi.h>
@@ -13,11 +14,22 @@
 #include <string.h>
 
 #define MAX_RANK 5
-#define FILL (-1.0)
+#define FILL     (-1.0)
 
-enum pattern { BLOCK, UNEVEN, CYCLIC, POINTS, GHOST, LAST_AXIS, CHECKER, OVERWRITE, HALF, PATTERNS };
-static const char *const pattern_name[PATTERNS] = {"block", "uneven", "cyclic",    "points", "ghost",
-                                                   "last_axis", "checker", "overwrite", "half"};
+enum pattern {
+    BLOCK,
+    UNEVEN,
+    CYCLIC,
+    POINTS,
+    GHOST,
+    LAST_AXIS,
+    CHECKER,
+    OVERWRITE,
+    HALF,
+    PATTERNS
+};
+static const char *const pattern_name[PATTERNS] = {
+    "block", "uneven", "cyclic", "points", "ghost", "last_axis", "checker", "overwrite", "half"};
 
 static int rank, size, failures;
 
@@ -48,7 +60,8 @@ static hsize_t volume(int dims_count, const hsize_t *dims)
 }
 
 /* What stands at an element after all writes. */
-static double expected(enum pattern pattern, int dims_count, const hsize_t *dims, hsize_t index, int rewritten)
+static double expected(enum pattern pattern, int dims_count, const hsize_t *dims, hsize_t index,
+                       int rewritten)
 {
     hsize_t row = index / (volume(dims_count, dims) / dims[0]);
     double value = (double)index + 1000.0 * pattern + 100000.0 * dims_count;
@@ -62,12 +75,15 @@ static double expected(enum pattern pattern, int dims_count, const hsize_t *dims
     return value;
 }
 
-/* Selects what process `who` of `of` has in this way of splitting. Returns the number of elements. */
-static hsize_t select_part(hid_t space, enum pattern pattern, int dims_count, const hsize_t *dims, int who, int of)
+/* Selects what process `who` of `of` has in this way of splitting. Returns the number of elements.
+ */
+static hsize_t select_part(hid_t space, enum pattern pattern, int dims_count, const hsize_t *dims,
+                           int who, int of)
 {
     hsize_t start[MAX_RANK] = {0}, count[MAX_RANK], block[MAX_RANK];
     int axis = pattern == LAST_AXIS ? dims_count - 1 : 0;
-    hsize_t n = dims[axis], from = n * (hsize_t)who / (hsize_t)of, to = n * (hsize_t)(who + 1) / (hsize_t)of;
+    hsize_t n = dims[axis], from = n * (hsize_t)who / (hsize_t)of,
+            to = n * (hsize_t)(who + 1) / (hsize_t)of;
 
     memcpy(count, dims, sizeof(hsize_t) * (size_t)dims_count);
     if (pattern == UNEVEN) { /* shares grow with the process; the first of several has none */
@@ -94,7 +110,8 @@ static hsize_t select_part(hid_t space, enum pattern pattern, int dims_count, co
         }
     } else if (pattern == POINTS) {
         hsize_t total = volume(dims_count, dims), points = 0;
-        hsize_t *coords = malloc(sizeof(hsize_t) * (size_t)dims_count * (size_t)(total / (hsize_t)of + 1));
+        hsize_t *coords =
+            malloc(sizeof(hsize_t) * (size_t)dims_count * (size_t)(total / (hsize_t)of + 1));
         for (hsize_t i = total; i-- > 0;) { /* backwards: not in the file's order */
             if (i % (hsize_t)of != (hsize_t)who)
                 continue;
@@ -141,7 +158,9 @@ static hsize_t *indices_of(hid_t space, hsize_t elements)
     while (filled < elements) {
         hsize_t offset[64];
         size_t length[64], runs, got;
-        check(H5Ssel_iter_get_seq_list(iterator, 64, (size_t)elements, &runs, &got, offset, length) >= 0, "iteration");
+        check(H5Ssel_iter_get_seq_list(iterator, 64, (size_t)elements, &runs, &got, offset,
+                                       length) >= 0,
+              "iteration");
         for (size_t r = 0; r < runs; r++)
             for (size_t e = 0; e < length[r]; e++)
                 index[filled++] = offset[r] + e;
@@ -150,8 +169,8 @@ static hsize_t *indices_of(hid_t space, hsize_t elements)
     return index;
 }
 
-static void transfer_part(hid_t dataset, enum pattern pattern, enum pattern split, int dims_count, hid_t list,
-                          int writing, int rewritten)
+static void transfer_part(hid_t dataset, enum pattern pattern, enum pattern split, int dims_count,
+                          hid_t list, int writing, int rewritten)
 {
     hsize_t dims[MAX_RANK];
     shape(dims_count, dims);
@@ -176,7 +195,9 @@ static void transfer_part(hid_t dataset, enum pattern pattern, enum pattern spli
         for (hsize_t i = 0; i < elements; i++) {
             double want = expected(pattern, dims_count, dims, index[i], rewritten);
             if (values[i] != want && failures++ < 5)
-                fprintf(stderr, "exchange: rank %d of %d: %s, %d dimensions, split %s, element %llu: %.17g, not %.17g\n",
+                fprintf(stderr,
+                        "exchange: rank %d of %d: %s, %d dimensions, split %s, element %llu: "
+                        "%.17g, not %.17g\n",
                         rank, size, pattern_name[pattern], dims_count, pattern_name[split],
                         (unsigned long long)index[i], values[i], want);
         }
@@ -204,7 +225,8 @@ static void overwrite_part(hid_t dataset, int dims_count)
         H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL);
         for (hsize_t i = 0; i < elements; i++)
             values[i] = expected(OVERWRITE, dims_count, dims, start[0] * row + i, 0);
-        check(H5Dwrite(dataset, H5T_NATIVE_DOUBLE, memory, space, H5P_DEFAULT, values) >= 0, "overwriting H5Dwrite");
+        check(H5Dwrite(dataset, H5T_NATIVE_DOUBLE, memory, space, H5P_DEFAULT, values) >= 0,
+              "overwriting H5Dwrite");
         free(values);
         H5Sclose(memory);
         H5Sclose(space);
@@ -250,13 +272,16 @@ static void run_file(hid_t file, const char *command, int rewritten)
             char name[64];
             snprintf(name, sizeof name, "%s_%dd", pattern_name[pattern], dims_count);
             hid_t list = transfer_list(number);
-            hid_t dataset = writing ? create_dataset(file, name, dims_count, number) : H5Dopen2(file, name, H5P_DEFAULT);
+            hid_t dataset = writing ? create_dataset(file, name, dims_count, number)
+                                    : H5Dopen2(file, name, H5P_DEFAULT);
             check(dataset >= 0, "opening a dataset");
             if (writing) {
-                transfer_part(dataset, pattern, pattern == OVERWRITE ? BLOCK : pattern, dims_count, list, 1, 0);
+                transfer_part(dataset, pattern, pattern == OVERWRITE ? BLOCK : pattern, dims_count,
+                              list, 1, 0);
                 if (pattern == OVERWRITE)
                     overwrite_part(dataset, dims_count);
-                MPI_Barrier(MPI_COMM_WORLD); /* what another process has written can be read before the close */
+                MPI_Barrier(MPI_COMM_WORLD); /* what another process has written can be read before
+                                                the close */
                 transfer_part(dataset, pattern, LAST_AXIS, dims_count, list, 0, 0);
                 MPI_Barrier(MPI_COMM_WORLD);
             } else
@@ -285,12 +310,14 @@ static void rewrite_file(hid_t file)
                 hsize_t row = volume(dims_count, dims) / dims[0];
                 memcpy(count, dims, sizeof count);
                 count[0] = 1;
-                hid_t space = H5Screate_simple(dims_count, dims, NULL), memory = H5Screate_simple(1, &row, NULL);
+                hid_t space = H5Screate_simple(dims_count, dims, NULL),
+                      memory = H5Screate_simple(1, &row, NULL);
                 double *values = malloc(sizeof(double) * (size_t)row);
                 H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL);
                 for (hsize_t i = 0; i < row; i++)
                     values[i] = expected(pattern, dims_count, dims, row + i, 1);
-                check(H5Dwrite(dataset, H5T_NATIVE_DOUBLE, memory, space, H5P_DEFAULT, values) >= 0, "H5Dwrite");
+                check(H5Dwrite(dataset, H5T_NATIVE_DOUBLE, memory, space, H5P_DEFAULT, values) >= 0,
+                      "H5Dwrite");
                 free(values);
                 H5Sclose(memory);
                 H5Sclose(space);
@@ -313,7 +340,8 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "write") == 0)
         file = H5Fcreate(argv[2], H5F_ACC_TRUNC, H5P_DEFAULT, access);
     else
-        file = H5Fopen(argv[2], strcmp(argv[1], "rewrite") == 0 ? H5F_ACC_RDWR : H5F_ACC_RDONLY, access);
+        file = H5Fopen(argv[2], strcmp(argv[1], "rewrite") == 0 ? H5F_ACC_RDWR : H5F_ACC_RDONLY,
+                       access);
     check(file >= 0, "opening the file");
     if (strcmp(argv[1], "rewrite") == 0)
         rewrite_file(file);
