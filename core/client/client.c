@@ -104,6 +104,7 @@ static enum mkt_status take_welcome(struct mkt_client *client,
                              "the market daemon's rules can't be read");
     memcpy(client->daemon, welcome->daemon, MKT_ID_BYTES);
     client->full_timeout_ms = welcome->full_timeout_ms;
+    client->memory_bytes = welcome->memory_limit_bytes;
     client->defaults = (struct mkt_rule){.pattern = "",
                                          .mode = welcome->default_mode,
                                          .keep = 1,

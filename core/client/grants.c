@@ -10,6 +10,7 @@
 
 #define SMALL_BYTES     (256u << 10) /* up to here from the pool */
 #define CHUNK_BYTES     (1u << 20)   /* what the pool asks for */
+#define CHUNK_SHARE     64u          /* but no more than this part of the market */
 #define POOL_MAX_BYTES  (4u << 20)   /* more isn't kept */
 #define LARGE_ALIGN     4096u
 #define GRANT_MARGIN_MS 30000u /* beyond the daemon's own time-out */
@@ -129,7 +130,13 @@ static enum mkt_status reserve_small(struct mkt_client *client, uint64_t bytes,
     struct mkt_extent grant;
     if (pool_cut(&client->pool, bytes, extent_out) == MKT_OK)
         return MKT_OK;
-    enum mkt_status status = ask_grant(client, CHUNK_BYTES, MKT_EXTENT_GRANULE, &grant, error);
+    uint64_t chunk = client->memory_bytes / CHUNK_SHARE;
+    if (chunk > CHUNK_BYTES)
+        chunk = CHUNK_BYTES;
+    if (chunk < bytes)
+        chunk = bytes;
+    enum mkt_status status =
+        ask_grant(client, round_granule(chunk), MKT_EXTENT_GRANULE, &grant, error);
     if (status != MKT_OK)
         return status;
     *extent_out = grant;

@@ -325,7 +325,7 @@ static enum mkt_status receive_some(struct mkt_link *link, struct mkt_error *err
 static enum mkt_status frame_in_buffer(struct mkt_link *link, bool *whole_out, size_t *bytes_out,
                                        struct mkt_error *error)
 {
-    struct mkt_frame_wire head;
+    struct mkt_frame_wire head = {0};
     *whole_out = false;
     *bytes_out = sizeof(head);
     if (link->in_bytes < sizeof(head))
@@ -343,7 +343,7 @@ static enum mkt_status frame_in_buffer(struct mkt_link *link, bool *whole_out, s
 static enum mkt_status decode_frame(struct mkt_link *link, struct mkt_msg *msg_out, int *fd_out,
                                     struct mkt_error *error)
 {
-    struct mkt_frame_wire head;
+    struct mkt_frame_wire head = {0};
     memcpy(&head, link->in, sizeof(head));
     link->in_used = sizeof(head) + head.bytes;
     if (mkt_msg_decode(&head, link->in + sizeof(head), msg_out) != MKT_OK)

@@ -5,6 +5,7 @@
  */
 #include "core/client/internal.h"
 #include "core/client/name.h"
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -69,7 +70,7 @@ static enum mkt_status prepare_create(struct opening *opening, struct mkt_error 
         bool is_file = place->kind == MKT_PLACE_FILE;
         if (place->kind == MKT_PLACE_FOREIGN ||
             (is_file && opening->request->intent == MKT_INTENT_CREATE_EXCL) ||
-            (is_file && access(place->real, R_OK | W_OK) != 0))
+            (is_file && faccessat(AT_FDCWD, place->real, R_OK | W_OK, AT_EACCESS) != 0))
             opening->rule.mode = MKT_MODE_FILE;
         if (opening->rule.mode == MKT_MODE_FILE || is_file)
             return MKT_OK;
@@ -85,8 +86,6 @@ static enum mkt_status prepare_create(struct opening *opening, struct mkt_error 
         mkt_place_fini(place);
         *place = again;
     }
-    if (status == MKT_NO_MEMORY)
-        return status;
     if (status != MKT_OK && !(status == MKT_DENIED && place->kind == MKT_PLACE_NONE &&
                               opening->rule.mode == MKT_MODE_MEMORY))
         opening->rule.mode = MKT_MODE_FILE;

@@ -65,7 +65,7 @@ static void read_lists(const struct mkt_msg *msg)
 
 static void try_frame(const uint8_t *data, size_t size)
 {
-    struct mkt_frame_wire head;
+    struct mkt_frame_wire head = {0};
     struct mkt_msg msg;
     size_t bytes, again_bytes;
     if (size < sizeof(head))

@@ -44,7 +44,7 @@ static inline void fake_require(bool truth, const char *what)
 /* Reads a whole frame; false: the client has gone. The message points into the frame. */
 static inline bool fake_receive(struct fake_daemon *fake, struct mkt_msg *msg_out)
 {
-    struct mkt_frame_wire head;
+    struct mkt_frame_wire head = {0};
     size_t bytes = 0, wanted = sizeof(head);
     while (bytes < wanted) {
         ssize_t n = recv(fake->fd, fake->frame + bytes, wanted - bytes, 0);

@@ -27,7 +27,7 @@ static uint8_t *encode(const struct message_sample *sample, size_t *bytes_out)
 static enum mkt_status decode(const uint8_t *frame, size_t bytes, struct mkt_msg *msg_out,
                               uint8_t **payload_out)
 {
-    struct mkt_frame_wire head;
+    struct mkt_frame_wire head = {0};
     memcpy(&head, frame, sizeof(head));
     uint8_t *payload = malloc(bytes - sizeof(head) + 1);
     assert_non_null(payload);
