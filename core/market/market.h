@@ -81,6 +81,9 @@ void mkt_market_session_end(struct mkt_market *market, uint64_t session, uint64_
 /* ... until its process is known to be dead and can't write any more. Also after session_end only.
  */
 void mkt_market_session_reclaim(struct mkt_market *market, uint64_t session, uint64_t now_ms);
+/* After session_end: true if its process can touch nothing any more, so that it may be reclaimed
+ * while the process lives. */
+bool mkt_market_session_is_bare(const struct mkt_market *market, uint64_t session);
 
 /* One message of a session: OPEN, CANCEL, GRANT, RELEASE, ADD, TOUCH, LOOKUP, COMMIT, CLOSE,
  * WITHDRAW. */

@@ -114,6 +114,13 @@ void mkt_market_session_reclaim(struct mkt_market *market, uint64_t id, uint64_t
     mkt_settle(market);
 }
 
+bool mkt_market_session_is_bare(const struct mkt_market *market, uint64_t id)
+{
+    const struct session *session = mkt_session_find(market, id);
+
+    return !session || (session->ended && !session->members && session->grants.count == 0);
+}
+
 bool mkt_session_give(struct mkt_market *market, struct session *session,
                       const struct mkt_extent *extent)
 {
