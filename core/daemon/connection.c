@@ -405,7 +405,7 @@ void mkt_connection_close(struct mkt_connection *connection)
     uv_close((uv_handle_t *)&connection->timer, on_handle_closed);
     close(connection->fd);
     connection->ops->closed(connection->context, connection, connection->why);
-    if (connection->dead || connection->pidfd < 0)
+    if (connection->dead || connection->is_bare || connection->pidfd < 0)
         end(connection);
 }
 

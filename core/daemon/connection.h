@@ -30,6 +30,7 @@ struct mkt_connection_ops {
      * it. */
     void (*frame)(void *context, struct mkt_connection *connection,
                   const struct mkt_frame_wire *head, const void *payload, int fd);
+    /* The owner may set is_bare: then `gone` follows at once. */
     void (*closed)(void *context, struct mkt_connection *connection, const char *why);
     /* The last call for a connection. */
     void (*gone)(void *context, struct mkt_connection *connection);
@@ -42,6 +43,7 @@ struct mkt_connection {
     UT_hash_handle by_session;
     uint64_t session; /* never reused */
     bool greeted;     /* the owner took its HELLO */
+    bool is_bare;     /* it is closed, and its process has no part in shared memory any more */
     char program[256];
     uint32_t pid; /* as the client sees itself; for people */
     char *answer; /* of the last query, for its later parts */

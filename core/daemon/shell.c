@@ -323,6 +323,7 @@ static void on_closed(void *context, struct mkt_connection *connection, const ch
                   connection->program, why);
     if (connection->greeted)
         mkt_market_session_end(daemon->market, connection->session, mkt_daemon_now_ms());
+    connection->is_bare = mkt_market_session_is_bare(daemon->market, connection->session);
     mkt_shell_settle(daemon);
 }
 

@@ -48,6 +48,16 @@ kill "$feeder"
 timeout 20 tail --pid="$writer" -f /dev/null || fail "a client of a dead daemon hangs"
 wait "$writer"
 
+# A log that has become long is set aside, once.
+rm -f b.h5
+"$probe" id >/dev/null || fail "no daemon"
+head -c 17000000 /dev/zero | tr '\0' x >>"$log"
+until_true 5 test -s "$log.1" || fail "a log of 17 MB goes on"
+stop_daemon
+until_true 5 grep -q ends "$log" || fail "the new log is not written"
+(($(stat -c %s "$log") < 100000)) || fail "the new log isn't new"
+rm -f "$log.1"
+
 # Idle: it ends by itself when it holds nothing and nobody is connected, not before.
 echo "idle_exit: 1s" >idle.yaml
 rm -f b.h5

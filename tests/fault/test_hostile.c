@@ -342,6 +342,22 @@ static void test_who_never_reads_is_bounded(void **state)
     assert_good_goes_on();
 }
 
+/* One process that comes and goes more often than there may be connections. */
+static void test_a_program_that_reconnects_uses_nothing_up(void **state)
+{
+    struct mkt_frame_wire head;
+
+    (void)state;
+    for (int i = 0; i < 10000; i++) {
+        int fd = connect_raw();
+        say_hello(fd);
+        assert_int_equal(recv(fd, &head, sizeof(head), MSG_WAITALL), sizeof(head));
+        assert_int_equal(head.type, MKT_MSG_WELCOME);
+        close(fd);
+    }
+    assert_good_goes_on();
+}
+
 static void test_who_says_nothing_is_closed(void **state)
 {
     char text[64];
@@ -389,6 +405,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_descriptors_without_a_message_close),
         cmocka_unit_test(test_extents_of_nobody_close),
         cmocka_unit_test(test_who_never_reads_is_bounded),
+        cmocka_unit_test(test_a_program_that_reconnects_uses_nothing_up),
         cmocka_unit_test(test_who_says_nothing_is_closed),
     };
 
