@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -360,6 +361,28 @@ static void test_client_real_file_is_native(void **state)
     open_file(client, "real.h5", MKT_INTENT_READ, 0, &opened);
     check_opened(client, &opened, 9, 20, "over");
     mkt_client_destroy(client);
+}
+
+/* Memory needs no right to write to the folder: such a file goes by its place. */
+static void test_client_create_in_folder_without_write_permission_needs_no_stub(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        skip(); /* only root can lose the right for a moment */
+    struct mkt_client *writer = connect_client(0), *reader = connect_client(0);
+    struct mkt_opened opened;
+    assert_int_equal(chmod("..", 0711), 0);
+    assert_int_equal(chmod(".", 0711), 0);
+    assert_int_equal(mkdir("read only", 0755), 0);
+    setfsuid(12345);
+    uint64_t version = write_file(writer, "read only/a.h5", 33, 6, "no stub");
+    setfsuid(0);
+    assert_true(version == 1);
+    assert_int_equal(mkt_path_kind("read only/a.h5"), MKT_PATH_NONE);
+    open_file(reader, "read only/a.h5", MKT_INTENT_READ, 0, &opened);
+    check_opened(reader, &opened, 6, 33, "no stub");
+    mkt_client_destroy(reader);
+    mkt_client_destroy(writer);
 }
 
 static void test_client_exclusive_create_fails_if_version_is_there(void **state)
@@ -711,6 +734,7 @@ int main(void)
         cmocka_unit_test(test_client_moved_stub_and_links_lead_to_object),
         cmocka_unit_test(test_client_copied_stub_becomes_object_of_its_own_at_create),
         cmocka_unit_test(test_client_real_file_is_native),
+        cmocka_unit_test(test_client_create_in_folder_without_write_permission_needs_no_stub),
         cmocka_unit_test(test_client_exclusive_create_fails_if_version_is_there),
         cmocka_unit_test(test_client_withdraw_removes_versions_and_stub),
         cmocka_unit_test(test_client_second_writer_is_refused_and_told_who),
