@@ -57,6 +57,24 @@ static int point_value(long i)
     return 0;
 }
 
+/* A checkerboard, in the lower half. */
+static int board_value(long i)
+{
+    return i / N >= N / 2 && (i / N + i % N) % 2 == 0 ? (int)i * 3 + seed : 0;
+}
+
+/* Three long runs of a dataset with one axis. */
+static const hsize_t runs[3][2] = {{5, 100}, {150, 1000}, {1151, 700}};
+#define RUNS_EXTENT 2000
+
+static int runs_value(long i)
+{
+    for (int k = 0; k < 3; k++)
+        if ((hsize_t)i >= runs[k][0] && (hsize_t)i < runs[k][0] + runs[k][1])
+            return (int)i + 7 * seed;
+    return 0;
+}
+
 /* ---- one dataset ---- */
 
 static hid_t make(hid_t file, const char *name, hid_t type, int rank, hid_t dcpl)
@@ -136,6 +154,41 @@ static void write_points(hid_t file)
     CHECK(H5Dclose(dataset));
 }
 
+static void write_board(hid_t file)
+{
+    hsize_t start[2] = {N / 2, 0}, stride[2] = {2, 2}, count[2] = {N / 4, N / 2};
+    static int values[N * N];
+    hid_t dataset = make(file, "board", H5T_STD_I32LE, 2, H5P_DEFAULT), space;
+    for (long i = 0; i < N * N; i++)
+        values[i] = board_value(i);
+    CHECK(space = H5Dget_space(dataset));
+    CHECK(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, stride, count, NULL));
+    start[0]++;
+    start[1]++;
+    CHECK(H5Sselect_hyperslab(space, H5S_SELECT_OR, start, stride, count, NULL));
+    CHECK(H5Dwrite(dataset, H5T_NATIVE_INT, space, space, H5P_DEFAULT, values));
+    CHECK(H5Sclose(space));
+    CHECK(H5Dclose(dataset));
+}
+
+static void write_runs(hid_t file)
+{
+    hsize_t dims = RUNS_EXTENT;
+    static int values[RUNS_EXTENT];
+    hid_t dataset, space;
+    for (long i = 0; i < RUNS_EXTENT; i++)
+        values[i] = runs_value(i);
+    CHECK(space = H5Screate_simple(1, &dims, NULL));
+    CHECK(dataset = H5Dcreate2(file, "runs", H5T_STD_I32LE, space, H5P_DEFAULT, H5P_DEFAULT,
+                               H5P_DEFAULT));
+    CHECK(H5Sselect_none(space));
+    for (int k = 0; k < 3; k++)
+        CHECK(H5Sselect_hyperslab(space, H5S_SELECT_OR, &runs[k][0], NULL, &runs[k][1], NULL));
+    CHECK(H5Dwrite(dataset, H5T_NATIVE_INT, space, space, H5P_DEFAULT, values));
+    CHECK(H5Sclose(space));
+    CHECK(H5Dclose(dataset));
+}
+
 static void write_rest(hid_t file)
 {
     double scalar = 2.5 * seed;
@@ -170,6 +223,8 @@ static void write_file(const char *path)
     write_grid(file, "grid", 0);
     write_strided(file);
     write_points(file);
+    write_board(file);
+    write_runs(file);
     write_rest(file);
     CHECK(H5Fclose(file));
 }
@@ -198,15 +253,21 @@ static void check_grids(hid_t file)
 
 static void check_integers(hid_t file)
 {
+    static const struct {
+        const char *name;
+        int (*value)(long i);
+        long count;
+    } datasets[] = {{"strided", strided_value, N * N},
+                    {"points", point_value, N * N},
+                    {"board", board_value, N * N},
+                    {"runs", runs_value, RUNS_EXTENT}};
     static int values[N * N];
-    memset(values, 0xee, sizeof(values));
-    read_all(file, "strided", H5T_NATIVE_INT, values);
-    for (long i = 0; i < N * N; i++)
-        expect(values[i] == strided_value(i), "strided", i);
-    memset(values, 0xee, sizeof(values));
-    read_all(file, "points", H5T_NATIVE_INT, values);
-    for (long i = 0; i < N * N; i++)
-        expect(values[i] == point_value(i), "points", i);
+    for (int which = 0; which < 4; which++) {
+        memset(values, 0xee, sizeof(values));
+        read_all(file, datasets[which].name, H5T_NATIVE_INT, values);
+        for (long i = 0; i < datasets[which].count; i++)
+            expect(values[i] == datasets[which].value(i), datasets[which].name, i);
+    }
 }
 
 static void check_rest(hid_t file)
