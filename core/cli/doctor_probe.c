@@ -61,15 +61,26 @@ static bool drain(int fd, char *text, uint64_t deadline_ms)
     }
 }
 
+/* The child gets the signals that this process holds back meanwhile. */
 static bool spawn(const char *program, const char *file, int fd, pid_t *pid_out)
 {
     posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    sigset_t none, broken_pipe;
     char *arguments[] = {(char *)program, (char *)file, NULL};
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&files, fd, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&files, fd, STDERR_FILENO);
-    int failed = posix_spawn(pid_out, program, &files, NULL, arguments, environ);
+    sigemptyset(&none);
+    sigemptyset(&broken_pipe);
+    sigaddset(&broken_pipe, SIGPIPE);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &broken_pipe);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    int failed = posix_spawn(pid_out, program, &files, &attributes, arguments, environ);
+    posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&files);
     return failed == 0;
 }
@@ -244,23 +255,14 @@ static void remove_folder(const char *folder)
     rmdir(folder);
 }
 
-void mkt_doctor_probe(struct mkt_doctor *doctor)
+/* A probe in a folder of its own, and in a market of its own where no daemon runs. */
+static void probe_in(struct mkt_doctor *doctor, const char *folder)
 {
-    const char *base = getenv("TMPDIR");
-    char *names[] = {"HDF5_VOL_CONNECTOR", "HDF5_PLUGIN_PATH", "H5MARKET_DIR"};
-    char *saved[3], folder[PATH_MAX], market[PATH_MAX + 16];
-    if (!doctor->has_plugin || doctor->daemon_unknown)
-        return;
-    snprintf(folder, sizeof(folder), "%s/h5market-doctor.XXXXXX", base && base[0] ? base : "/tmp");
-    if (!mkdtemp(folder)) {
-        mkt_doctor_say(doctor, MKT_WARNING, "set TMPDIR to a folder that can be written to",
-                       "can't make a temporary folder %s: %s", folder, strerror(errno));
-        return;
-    }
+    static const char *const names[] = {"HDF5_VOL_CONNECTOR", "HDF5_PLUGIN_PATH", "H5MARKET_DIR"};
+    char *saved[3], *market = mkt_cli_format("%s/market", folder);
     for (int i = 0; i < 3; i++)
         saved[i] = getenv(names[i]) ? mkt_cli_copy(getenv(names[i])) : NULL;
     complete_environment(doctor);
-    snprintf(market, sizeof(market), "%s/market", folder);
     if (!doctor->client)
         setenv("H5MARKET_DIR", market, 1);
     run_all(doctor, folder);
@@ -268,7 +270,6 @@ void mkt_doctor_probe(struct mkt_doctor *doctor)
         stop_own_market();
         remove_folder(market);
     }
-    remove_folder(folder);
     for (int i = 0; i < 3; i++) {
         if (saved[i])
             setenv(names[i], saved[i], 1);
@@ -276,4 +277,30 @@ void mkt_doctor_probe(struct mkt_doctor *doctor)
             unsetenv(names[i]);
         free(saved[i]);
     }
+    free(market);
+}
+
+void mkt_doctor_probe(struct mkt_doctor *doctor)
+{
+    static const int held_back[] = {SIGINT, SIGTERM, SIGHUP};
+    const char *base = getenv("TMPDIR");
+    char folder[PATH_MAX];
+    sigset_t signals, former;
+    if (!doctor->has_plugin || doctor->daemon_unknown)
+        return;
+    snprintf(folder, sizeof(folder), "%s/h5market-doctor.XXXXXX", base && base[0] ? base : "/tmp");
+    /* Whatever ends this command, it tidies up first. */
+    sigemptyset(&signals);
+    for (size_t i = 0; i < sizeof(held_back) / sizeof(held_back[0]); i++)
+        sigaddset(&signals, held_back[i]);
+    sigprocmask(SIG_BLOCK, &signals, &former);
+    signal(SIGPIPE, SIG_IGN);
+    if (mkdtemp(folder)) {
+        probe_in(doctor, folder);
+        remove_folder(folder);
+    } else {
+        mkt_doctor_say(doctor, MKT_WARNING, "set TMPDIR to a folder that can be written to",
+                       "can't make a temporary folder %s: %s", folder, strerror(errno));
+    }
+    sigprocmask(SIG_SETMASK, &former, NULL);
 }

@@ -6,13 +6,27 @@
 
 good=("${in_market[@]}")
 
+export TMPDIR=$PWD/tmp
+mkdir "$TMPDIR"
+
 # --- all is well, without a daemon: none is left behind
 run 0 "${good[@]}" h5market doctor
 says "ok       HDF5_VOL_CONNECTOR=market" "ok       HDF5_PLUGIN_PATH leads to" "takes the connector: wrote and read a file in memory" \
     "warning  no daemon runs" "h5market start" "0 problems, 1 warning"
 says_not $'\033'
 [[ ! -e $H5MARKET_DIR/socket ]] || fail "the doctor left a daemon"
-compgen -G "${TMPDIR:-/tmp}/h5market-doctor.*" >/dev/null && fail "the doctor left a folder"
+[[ -z $(ls "$TMPDIR") ]] || fail "the doctor left $(ls "$TMPDIR")"
+"${good[@]}" h5market doctor | true # nobody reads it
+wait_for bash -c '[[ -z $(ls "$TMPDIR") ]]'
+"${good[@]}" h5market doctor >out 2>&1 &
+doctor=$!
+wait_for grep -q "no daemon runs" out # the probe comes next
+kill -TERM "$doctor"
+wait "$doctor" 2>/dev/null
+wait_for bash -c '[[ -z $(ls "$TMPDIR") ]]'
+run 1 "${good[@]}" env TMPDIR="$PWD/nowhere" h5market doctor "$PWD/none"
+run 0 "${good[@]}" env TMPDIR="$PWD/nowhere" h5market doctor
+says "warning  can't make a temporary folder" "remedy: set TMPDIR"
 
 # --- with a daemon
 run 0 h5market start
