@@ -4,9 +4,10 @@
 
 #include "vol/arrays_internal.h"
 
-#define OVERLAP_SCAN_MAX 4096 /* later pieces looked at before an overwrite in place is given up \
-                               */
-#define INDEX_FROM 64         /* pieces; fewer are scanned */
+#define OVERLAP_SCAN_MAX                                                                 \
+    4096              /* later pieces looked at before an overwrite in place is given up \
+                       */
+#define INDEX_FROM 64 /* pieces; fewer are scanned */
 
 /* ---- pieces ---- */
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Shared inside vol/ only: the connector's own objects and the seams between its files.
- * Every object that HDF5 holds for us is a struct mkt_vol_object around an object of the native connector. Raw data of
- * datasets in market files is all that leaves native's way (dataset.c, transfer.c); the rest is passed through.
- * Threads: HDF5's global lock is held in every callback; nothing here is called otherwise.
+ * Every object that HDF5 holds for us is a struct mkt_vol_object around an object of the native
+ * connector. Raw data of datasets in market files is all that leaves native's way (dataset.c,
+ * transfer.c); the rest is passed through. Threads: HDF5's global lock is held in every callback;
+ * nothing here is called otherwise.
  */
 #ifndef MKT_VOL_VOL_H
 #define MKT_VOL_VOL_H
@@ -14,24 +15,24 @@
 #include "core/geometry/index.h"
 #include "vol/compat.h" /* neutralises H5check_version in macros; differences between HDF5 1.14 and 2.x */
 
-#define MKT_VOL_NAME "market"
+#define MKT_VOL_NAME  "market"
 #define MKT_VOL_VALUE 12870 /* H5VL_class_value_t, unregistered range is 256.. */
 
 struct mkt_vol_arrays; /* arrays.c */
 
-/* One logical file of the market open in this process; every H5Fopen of it shares this. Reference counted:
- * each wrapped object in it holds one. The last native close publishes (file.c). */
+/* One logical file of the market open in this process; every H5Fopen of it shares this. Reference
+ * counted: each wrapped object in it holds one. The last native close publishes (file.c). */
 struct mkt_vol_file {
     unsigned references;
-    char *path;           /* what the application opened */
-    bool in_market;       /* false: passed through to native, nothing below counts */
+    char *path;     /* what the application opened */
+    bool in_market; /* false: passed through to native, nothing below counts */
     bool writable;
     struct mkt_client *client;
-    uint64_t handle;      /* mkt_opened.file */
-    uint32_t rank, size;  /* the group */
-    uint64_t version;     /* read, or the base of a READ_WRITE */
+    uint64_t handle;     /* mkt_opened.file */
+    uint32_t rank, size; /* the group */
+    uint64_t version;    /* read, or the base of a READ_WRITE */
     struct mkt_vol_arrays *arrays;
-    char *failure;        /* set once by mkt_vol_file_poison: the close reports it */
+    char *failure;               /* set once by mkt_vol_file_poison: the close reports it */
     struct mkt_vol_image *image; /* image.c: the core VFD's buffer */
     /* A native object of the file through which others can be opened, and its type; set only while
      * mkt_vol_arrays_list runs, NULL else. */
@@ -40,76 +41,101 @@ struct mkt_vol_file {
     struct mkt_vol_file_state *state; /* file_state.h */
 };
 
-/* The first failure that makes the version unusable (no space, lost daemon, ...). A wrong argument doesn't. */
-void mkt_vol_file_poison(struct mkt_vol_file *file, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The first failure that makes the version unusable (no space, lost daemon, ...). A wrong argument
+ * doesn't. */
+void mkt_vol_file_poison(struct mkt_vol_file *file, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-struct mkt_vol_array; /* arrays.c: the redirected raw data of one dataset, lives as long as its file */
+struct mkt_vol_array; /* arrays.c: the redirected raw data of one dataset, lives as long as its file
+                       */
 
 struct mkt_vol_object {
-    void *under;             /* the native connector's object */
-    hid_t under_vol_id;      /* a reference to the native connector's id */
+    void *under;        /* the native connector's object */
+    hid_t under_vol_id; /* a reference to the native connector's id */
     H5I_type_t type;
-    struct mkt_vol_file *file; /* referenced; NULL for objects without a file (a transient named type ...) */
+    struct mkt_vol_file
+        *file; /* referenced; NULL for objects without a file (a transient named type ...) */
     struct mkt_vol_dataset *dataset; /* type H5I_DATASET in a market file: dataset.c's, else NULL */
-    bool internal; /* native's own: freed by an unwrap, never closed */
+    bool internal;                   /* native's own: freed by an unwrap, never closed */
     bool closing;
     bool found_by_search; /* HDF5 tried native first and keeps it as the file's connector */
 };
 
 /* The native connector's id, from initialize to terminate. */
 hid_t mkt_vol_native_id(void);
-/* The file that a native object is in (mounts and external links lead into others): a market file that is open here, else the one
- * that stands for all files passed through. Never NULL; takes no reference. */
+/* The file that a native object is in (mounts and external links lead into others): a market file
+ * that is open here, else the one that stands for all files passed through. Never NULL; takes no
+ * reference. */
 struct mkt_vol_file *mkt_vol_file_of(void *under, H5I_type_t type);
 /* Around native's close of an object, in every close callback:
  *     if (!mkt_vol_object_closing(object))
  *         return 0;       (a second close, after one that failed to publish; the wrapper is freed)
  *     return mkt_vol_object_closed(object, H5VL..._close(object->under, ...));
- * `closing` has the arrays of a file written down before its last object goes. `closed` publishes what native gave up, frees the wrapper and
- * returns 0; if that fails it reports the failure and leaves the wrapper, without `under`, for HDF5's second close. */
+ * `closing` has the arrays of a file written down before its last object goes. `closed` publishes
+ * what native gave up, frees the wrapper and returns 0; if that fails it reports the failure and
+ * leaves the wrapper, without `under`, for HDF5's second close. */
 bool mkt_vol_object_closing(struct mkt_vol_object *object);
 herr_t mkt_vol_object_closed(struct mkt_vol_object *object, herr_t native_result);
-/* A list like `dxpl` for native calls over memory: a collective one becomes independent. *owned_out: close it afterwards. Negative on failure. */
+/* A list like `dxpl` for native calls over memory: a collective one becomes independent.
+ * *owned_out: close it afterwards. Negative on failure. */
 hid_t mkt_vol_independent_list(hid_t dxpl, bool *owned_out);
 
-/* Wraps a native object; on failure returns NULL and leaves `under` alone. Takes references on vol id and file. */
-struct mkt_vol_object *mkt_vol_object_wrap(void *under, hid_t under_vol_id, H5I_type_t type, struct mkt_vol_file *file);
-/* Drops the wrapper and its references, not `under`. The last reference to a file's struct ends it. */
+/* Wraps a native object; on failure returns NULL and leaves `under` alone. Takes references on vol
+ * id and file. */
+struct mkt_vol_object *mkt_vol_object_wrap(void *under, hid_t under_vol_id, H5I_type_t type,
+                                           struct mkt_vol_file *file);
+/* Drops the wrapper and its references, not `under`. The last reference to a file's struct ends it.
+ */
 void mkt_vol_object_free(struct mkt_vol_object *object);
 
 /* ---- dataset.c: the dataset callbacks of the class ---- */
-void *mkt_vol_dataset_create(void *object, const H5VL_loc_params_t *loc, const char *name, hid_t lcpl, hid_t type, hid_t space, hid_t dcpl,
-                             hid_t dapl, hid_t dxpl, void **request);
-void *mkt_vol_dataset_open(void *object, const H5VL_loc_params_t *loc, const char *name, hid_t dapl, hid_t dxpl, void **request);
-herr_t mkt_vol_dataset_read(size_t count, void *dataset[], hid_t mem_type[], hid_t mem_space[], hid_t file_space[], hid_t dxpl, void *buffer[],
-                            void **request);
-herr_t mkt_vol_dataset_write(size_t count, void *dataset[], hid_t mem_type[], hid_t mem_space[], hid_t file_space[], hid_t dxpl,
-                             const void *buffer[], void **request);
-herr_t mkt_vol_dataset_get(void *dataset, H5VL_dataset_get_args_t *args, hid_t dxpl, void **request);
-herr_t mkt_vol_dataset_specific(void *dataset, H5VL_dataset_specific_args_t *args, hid_t dxpl, void **request);
-herr_t mkt_vol_dataset_optional(void *dataset, H5VL_optional_args_t *args, hid_t dxpl, void **request);
+void *mkt_vol_dataset_create(void *object, const H5VL_loc_params_t *loc, const char *name,
+                             hid_t lcpl, hid_t type, hid_t space, hid_t dcpl, hid_t dapl,
+                             hid_t dxpl, void **request);
+void *mkt_vol_dataset_open(void *object, const H5VL_loc_params_t *loc, const char *name, hid_t dapl,
+                           hid_t dxpl, void **request);
+herr_t mkt_vol_dataset_read(size_t count, void *dataset[], hid_t mem_type[], hid_t mem_space[],
+                            hid_t file_space[], hid_t dxpl, void *buffer[], void **request);
+herr_t mkt_vol_dataset_write(size_t count, void *dataset[], hid_t mem_type[], hid_t mem_space[],
+                             hid_t file_space[], hid_t dxpl, const void *buffer[], void **request);
+herr_t mkt_vol_dataset_get(void *dataset, H5VL_dataset_get_args_t *args, hid_t dxpl,
+                           void **request);
+herr_t mkt_vol_dataset_specific(void *dataset, H5VL_dataset_specific_args_t *args, hid_t dxpl,
+                                void **request);
+herr_t mkt_vol_dataset_optional(void *dataset, H5VL_optional_args_t *args, hid_t dxpl,
+                                void **request);
 herr_t mkt_vol_dataset_close(void *dataset, hid_t dxpl, void **request);
-/* object_open and wrap_object give birth to datasets as well: attaches the array to a wrapped dataset of a market file. */
+/* object_open and wrap_object give birth to datasets as well: attaches the array to a wrapped
+ * dataset of a market file. */
 herr_t mkt_vol_dataset_attach(struct mkt_vol_object *dataset);
-/* Undoes an attach when HDF5 takes a dataset back without closing it (unwrap_object). Frees dataset->dataset; NULL is allowed. */
+/* Undoes an attach when HDF5 takes a dataset back without closing it (unwrap_object). Frees
+ * dataset->dataset; NULL is allowed. */
 void mkt_vol_dataset_detach(struct mkt_vol_object *dataset);
 
 /* ---- arrays.c: what of the file is redirected ---- */
-struct mkt_vol_arrays *mkt_vol_arrays_create(struct mkt_vol_file *file, const void *index, uint64_t index_bytes); /* index NULL: a new file */
+struct mkt_vol_arrays *mkt_vol_arrays_create(struct mkt_vol_file *file, const void *index,
+                                             uint64_t index_bytes); /* index NULL: a new file */
 void mkt_vol_arrays_destroy(struct mkt_vol_arrays *arrays);
 /* True once anything was written, created, extended or deleted. */
 bool mkt_vol_arrays_changed(const struct mkt_vol_arrays *arrays);
-/* Something was unlinked: before the next commit the arrays are checked against the datasets that are left. */
+/* Something was unlinked: before the next commit the arrays are checked against the datasets that
+ * are left. */
 void mkt_vol_arrays_note_unlink(struct mkt_vol_arrays *arrays);
-/* For the commit: the arrays that live (malloc'ed, the caller's) and the group's hash. `root` is the native file object, still open. */
-enum mkt_status mkt_vol_arrays_list(struct mkt_vol_arrays *arrays, struct mkt_array **list_out, uint32_t *count_out, uint64_t *hash_out);
-/* H5Ocopy of `source` made native object(s): raw data follows (called by the object callbacks after native's copy). */
-herr_t mkt_vol_arrays_copied(struct mkt_vol_object *source_location, const char *source_name, struct mkt_vol_object *target_location,
-                             const char *target_name, hid_t lcpl);
+/* For the commit: the arrays that live (malloc'ed, the caller's) and the group's hash. `root` is
+ * the native file object, still open. */
+enum mkt_status mkt_vol_arrays_list(struct mkt_vol_arrays *arrays, struct mkt_array **list_out,
+                                    uint32_t *count_out, uint64_t *hash_out);
+/* H5Ocopy of `source` made native object(s): raw data follows (called by the object callbacks after
+ * native's copy). */
+herr_t mkt_vol_arrays_copied(struct mkt_vol_object *source_location, const char *source_name,
+                             struct mkt_vol_object *target_location, const char *target_name,
+                             hid_t lcpl);
 
 /* ---- error.c: HDF5's error stack ---- */
-/* Pushes one entry of class "H5Market" with our text; returns -1 so that a caller can `return mkt_vol_fail(...)`. */
-herr_t mkt_vol_fail(hid_t major, hid_t minor, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Pushes one entry of class "H5Market" with our text; returns -1 so that a caller can `return
+ * mkt_vol_fail(...)`. */
+herr_t mkt_vol_fail(hid_t major, hid_t minor, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 herr_t mkt_vol_fail_status(const struct mkt_error *error);
 
 #endif

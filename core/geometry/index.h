@@ -42,8 +42,8 @@ struct mkt_index_view {
 /* Checks header, bounds and checksum once. MKT_OK or MKT_CORRUPT. */
 enum mkt_status mkt_index_view_open(struct mkt_index_view *view_out, const void *bytes,
                                     uint64_t length);
-/* Array by position (0 .. arrays-1), by token, by identity. Of several arrays of one token the one of
- * the highest identity is found, by a token of zeros none. MKT_NOT_FOUND, MKT_CORRUPT. */
+/* Array by position (0 .. arrays-1), by token, by identity. Of several arrays of one token the one
+ * of the highest identity is found, by a token of zeros none. MKT_NOT_FOUND, MKT_CORRUPT. */
 enum mkt_status mkt_index_view_array(const struct mkt_index_view *view, uint32_t position,
                                      struct mkt_array *array_out);
 enum mkt_status mkt_index_view_find_token(const struct mkt_index_view *view,
