@@ -3,11 +3,9 @@
 
 #include <stdlib.h>
 
-enum mkt_status mkt_arenas_init(struct mkt_arenas *arenas, const struct mkt_medium *medium)
+void mkt_arenas_init(struct mkt_arenas *arenas, const struct mkt_medium *medium)
 {
-    *arenas = (struct mkt_arenas){.medium = medium,
-                                  .list = calloc(MKT_ARENAS_MAX, sizeof(*arenas->list))};
-    return arenas->list ? MKT_OK : MKT_NO_MEMORY;
+    *arenas = (struct mkt_arenas){.medium = medium};
 }
 
 void mkt_arenas_fini(struct mkt_arenas *arenas)
@@ -18,20 +16,35 @@ void mkt_arenas_fini(struct mkt_arenas *arenas)
     arenas->list = NULL;
 }
 
+static enum mkt_status make_room(struct mkt_arenas *arenas)
+{
+    uint32_t capacity = arenas->capacity ? 2 * arenas->capacity : 8;
+    struct mkt_arena_entry *list;
+
+    if (arenas->count < arenas->capacity)
+        return MKT_OK;
+    list = realloc(arenas->list, capacity * sizeof(*list));
+    if (!list)
+        return MKT_NO_MEMORY;
+    arenas->list = list;
+    arenas->capacity = capacity;
+    return MKT_OK;
+}
+
 enum mkt_status mkt_arenas_grow(struct mkt_arenas *arenas, uint32_t id, uint64_t size_bytes,
                                 struct mkt_error *error)
 {
     void *arena;
     enum mkt_status status;
 
-    if (id != arenas->count + 1 || arenas->count == MKT_ARENAS_MAX)
-        return mkt_error_set(error, MKT_NO_SPACE, "arena %u of at most %d", id, MKT_ARENAS_MAX);
+    if (id != arenas->count + 1)
+        return mkt_error_set(error, MKT_INVALID, "arena %u follows %u", id, arenas->count);
+    if (make_room(arenas) != MKT_OK)
+        return mkt_error_set(error, MKT_NO_MEMORY, "out of memory");
     status = arenas->medium->create(size_bytes, &arena, error);
     if (status != MKT_OK)
         return status;
-    arenas->list[arenas->count].arena = arena;
-    arenas->list[arenas->count].size_bytes = size_bytes;
-    arenas->count++;
+    arenas->list[arenas->count++] = (struct mkt_arena_entry){arena, size_bytes};
     return MKT_OK;
 }
 
@@ -43,7 +56,7 @@ int mkt_arenas_fd(const struct mkt_arenas *arenas, uint32_t id, uint64_t *size_o
     return arenas->medium->fd(arenas->list[id - 1].arena);
 }
 
-static void *arena_of(const struct mkt_arenas *arenas, const struct mkt_extent *extent)
+void *mkt_arenas_find(const struct mkt_arenas *arenas, const struct mkt_extent *extent)
 {
     if (extent->arena == 0 || extent->arena > arenas->count)
         return NULL;
@@ -55,28 +68,28 @@ static void *arena_of(const struct mkt_arenas *arenas, const struct mkt_extent *
 
 void *mkt_arenas_address(const struct mkt_arenas *arenas, const struct mkt_extent *extent)
 {
-    void *arena = arena_of(arenas, extent);
+    void *arena = mkt_arenas_find(arenas, extent);
 
     return arena ? (char *)arenas->medium->base(arena) + extent->offset : NULL;
 }
 
 bool mkt_arenas_is_populated(const struct mkt_arenas *arenas, const struct mkt_extent *extent)
 {
-    void *arena = arena_of(arenas, extent);
+    void *arena = mkt_arenas_find(arenas, extent);
 
     return arena && arenas->medium->is_populated(arena, extent->offset, extent->length);
 }
 
 enum mkt_status mkt_arenas_populate(struct mkt_arenas *arenas, const struct mkt_extent *extent)
 {
-    void *arena = arena_of(arenas, extent);
+    void *arena = mkt_arenas_find(arenas, extent);
 
     return arena ? arenas->medium->populate(arena, extent->offset, extent->length) : MKT_INVALID;
 }
 
 enum mkt_status mkt_arenas_punch(struct mkt_arenas *arenas, const struct mkt_extent *extent)
 {
-    void *arena = arena_of(arenas, extent);
+    void *arena = mkt_arenas_find(arenas, extent);
 
     return arena ? arenas->medium->punch(arena, extent->offset, extent->length) : MKT_INVALID;
 }

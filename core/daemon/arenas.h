@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The arenas of a daemon, by id (1, 2, ...): turns extents into addresses and pages. Owned by the
- * loop's thread; mkt_arenas_populate may run in any thread, on extents of arenas that stay.
+ * loop's thread; a worker gets the medium's arena (mkt_arenas_find) and nothing of this.
  */
 #ifndef MKT_DAEMON_ARENAS_H
 #define MKT_DAEMON_ARENAS_H
@@ -9,21 +9,16 @@
 #include "core/base/extent.h"
 #include "core/daemon/medium.h"
 
-#define MKT_ARENAS_MAX 65535
-
 struct mkt_arenas {
     const struct mkt_medium *medium;
-    uint32_t count;
-    /* The arena with id i is list[i - 1]. It has its full length from the start, since workers read
-     * it. */
+    uint32_t count, capacity;
     struct mkt_arena_entry {
         void *arena;
         uint64_t size_bytes;
-    } * list;
+    } * list; /* the arena with id i is list[i - 1] */
 };
 
-/* MKT_NO_MEMORY. */
-enum mkt_status mkt_arenas_init(struct mkt_arenas *arenas, const struct mkt_medium *medium);
+void mkt_arenas_init(struct mkt_arenas *arenas, const struct mkt_medium *medium);
 void mkt_arenas_fini(struct mkt_arenas *arenas);
 
 /* Makes the next arena, which must be number `id`. */
@@ -33,7 +28,8 @@ enum mkt_status mkt_arenas_grow(struct mkt_arenas *arenas, uint32_t id, uint64_t
 /* The descriptor, which stays the arena's, and the size; -1 if there is no such arena. */
 int mkt_arenas_fd(const struct mkt_arenas *arenas, uint32_t id, uint64_t *size_out);
 
-/* NULL if the extent isn't inside an arena. */
+/* The medium's arena, and the address; NULL if the extent isn't inside an arena. */
+void *mkt_arenas_find(const struct mkt_arenas *arenas, const struct mkt_extent *extent);
 void *mkt_arenas_address(const struct mkt_arenas *arenas, const struct mkt_extent *extent);
 
 bool mkt_arenas_is_populated(const struct mkt_arenas *arenas, const struct mkt_extent *extent);

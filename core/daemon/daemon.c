@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define SECOND_MS         1000u
+#define LOST_SECONDS      3
 #define END_MS            3000u  /* for workers at the daemon's end */
 #define REFUSALS_MS       10000u /* between two lines of the log */
 #define ACCEPTS           64     /* in one turn of the loop */
@@ -211,6 +212,14 @@ static void check_idle(struct mkt_daemon *daemon, uint64_t now_ms)
         stop_if_alone(daemon);
 }
 
+/* A daemon that nobody can find any more ends when its last client has gone. */
+static void check_folder(struct mkt_daemon *daemon)
+{
+    daemon->lost_seconds = mkt_folder_is_lost(&daemon->folder) ? daemon->lost_seconds + 1 : 0;
+    if (daemon->lost_seconds >= LOST_SECONDS && daemon->open_count == 0)
+        mkt_daemon_stop(daemon, "its folder was taken away");
+}
+
 static void on_second(uv_timer_t *timer)
 {
     struct mkt_daemon *daemon = timer->data;
@@ -220,6 +229,7 @@ static void on_second(uv_timer_t *timer)
     mkt_pages_tick(daemon->pages, now_ms);
     mkt_folder_rotate_log(&daemon->folder);
     check_idle(daemon, now_ms);
+    check_folder(daemon);
 }
 
 static void on_signal(uv_signal_t *signal, int number)
@@ -289,8 +299,7 @@ enum mkt_status mkt_daemon_create(const struct mkt_daemon_options *options,
     if (getrandom(daemon->id, sizeof(daemon->id), 0) != sizeof(daemon->id) ||
         uv_loop_init(&daemon->loop) != 0)
         goto err_daemon;
-    if (mkt_arenas_init(&daemon->arenas, options->medium) != MKT_OK)
-        goto err_loop;
+    mkt_arenas_init(&daemon->arenas, options->medium);
     daemon->market = mkt_market_create(&daemon->limits, &mkt_shell_ops, daemon);
     daemon->rules = mkt_rules_cache_create();
     daemon->stubs = mkt_stubs_create(daemon);
@@ -325,7 +334,6 @@ err_parts:
     mkt_rules_cache_destroy(daemon->rules);
     mkt_market_destroy(daemon->market);
     mkt_arenas_fini(&daemon->arenas);
-err_loop:
     uv_loop_close(&daemon->loop);
 err_daemon:
     if (daemon->spare_fd >= 0)

@@ -46,6 +46,7 @@ struct mkt_daemon {
     uint64_t last_session;
     uint64_t last_writer;               /* session that committed last */
     uint64_t started_ms, idle_since_ms; /* idle_since 0: not idle */
+    uint32_t lost_seconds;              /* for so long its folder isn't there */
     uint64_t refused_ms;                /* when a connection was last refused and the log said so */
     uint64_t publishes;                 /* seen so far */
     bool stopping;

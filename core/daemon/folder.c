@@ -187,6 +187,18 @@ bool mkt_folder_has_listener(const struct mkt_folder *folder, int *pid_out)
     return there;
 }
 
+bool mkt_folder_is_lost(const struct mkt_folder *folder)
+{
+    char path[PATH_MAX + 32];
+    struct stat held, there;
+
+    snprintf(path, sizeof(path), "%s/" MKT_FOLDER_LOCK, folder->path);
+    if (lstat(path, &there) != 0)
+        return errno == ENOENT || errno == ENOTDIR;
+    return fstat(folder->lock_fd, &held) == 0 &&
+           (held.st_dev != there.st_dev || held.st_ino != there.st_ino);
+}
+
 enum mkt_status mkt_folder_open_log(const struct mkt_folder *folder, enum mkt_log_level level,
                                     struct mkt_error *error)
 {

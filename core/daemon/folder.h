@@ -51,6 +51,9 @@ void mkt_folder_leave(struct mkt_folder *folder);
 /* True if a daemon listens in the folder. *pid_out: from its pid file, 0 if unknown. */
 bool mkt_folder_has_listener(const struct mkt_folder *folder, int *pid_out);
 
+/* True if the folder was removed, or another one stands in its place: nobody finds this daemon. */
+bool mkt_folder_is_lost(const struct mkt_folder *folder);
+
 /* The log goes to the folder; standard error follows it, for what libraries say. */
 enum mkt_status mkt_folder_open_log(const struct mkt_folder *folder, enum mkt_log_level level,
                                     struct mkt_error *error);

@@ -20,6 +20,8 @@ struct job {
     uv_work_t work;
     struct job *next, **link;
     struct mkt_pages *pages;
+    const struct mkt_medium *medium;
+    void *arena; /* the medium's */
     struct mkt_extent extent;
     enum mkt_status status;
     mkt_pages_done_fn done; /* NULL: ahead of need */
@@ -73,7 +75,7 @@ static void job_work(uv_work_t *work)
 {
     struct job *job = work->data;
 
-    job->status = mkt_arenas_populate(&job->pages->daemon->arenas, &job->extent);
+    job->status = job->medium->populate(job->arena, job->extent.offset, job->extent.length);
 }
 
 static void go_ahead(struct mkt_pages *pages);
@@ -99,11 +101,18 @@ static void job_done(uv_work_t *work, int status)
 enum mkt_status mkt_pages_populate(struct mkt_pages *pages, const struct mkt_extent *extent,
                                    mkt_pages_done_fn done, void *context)
 {
-    struct job *job = malloc(sizeof(*job));
+    const struct mkt_arenas *arenas = &pages->daemon->arenas;
+    void *arena = mkt_arenas_find(arenas, extent);
+    struct job *job = arena ? malloc(sizeof(*job)) : NULL;
 
     if (!job)
         return MKT_NO_MEMORY;
-    *job = (struct job){.pages = pages, .extent = *extent, .done = done, .context = context};
+    *job = (struct job){.pages = pages,
+                        .medium = arenas->medium,
+                        .arena = arena,
+                        .extent = *extent,
+                        .done = done,
+                        .context = context};
     job->work.data = job;
     pages->short_of_room |= done != NULL; /* or may be: the end of the call will show */
     if (uv_queue_work(&pages->daemon->loop, &job->work, job_work, job_done) != 0) {

@@ -58,6 +58,24 @@ until_true 5 grep -q ends "$log" || fail "the new log is not written"
 (($(stat -c %s "$log") < 100000)) || fail "the new log isn't new"
 rm -f "$log.1"
 
+# Its folder is removed: who is connected goes on, and it ends when the last one has gone.
+"$probe" write "$PWD/b.h5" 1 >/dev/null || fail "no write"
+pid=$(daemon_pid)
+mkfifo pipe2
+sleep 1000 >pipe2 &
+feeder=$!
+"$probe" read-and-stay "$PWD/b.h5" 1 <pipe2 >reads 2>&1 &
+reader=$!
+until_true 5 test -s reads || fail "no read"
+rm -rf "$H5MARKET_DIR"
+sleep 4
+is_dead "$pid" && fail "it left its client alone"
+kill "$feeder"
+wait "$reader" || fail "the client of a lost daemon: $(cat reads)"
+until_true 8 is_dead "$pid" || fail "it stays though nobody can find it"
+mkdir -m 700 "$H5MARKET_DIR"
+rm -f b.h5
+
 # Idle: it ends by itself when it holds nothing and nobody is connected, not before.
 echo "idle_exit: 1s" >idle.yaml
 rm -f b.h5
