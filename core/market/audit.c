@@ -133,6 +133,16 @@ static void audit_members(struct audit *audit, const struct group *group)
           "commits of file %llu wait for ever", (unsigned long long)group->file);
 }
 
+static void audit_waiting(struct audit *audit, const struct group *group)
+{
+    bool differs;
+    const struct object *object = mkt_object_by_name(audit->market, &group->name, &differs);
+    const struct version *newest = object && !differs ? mkt_version_newest(object) : NULL;
+
+    AUDIT(audit, !newest || group->version != 0 || newest->published_ms < group->after_ms,
+          "an open of '%s' waits for a version that is there", group->name.path);
+}
+
 static void audit_group(struct audit *audit, const struct group *group)
 {
     struct group_array *array, *next;
@@ -140,6 +150,8 @@ static void audit_group(struct audit *audit, const struct group *group)
     uint32_t pieces = 0;
 
     audit_members(audit, group);
+    if (group->state == GROUP_WAITING)
+        audit_waiting(audit, group);
     AUDIT(audit, !waits || group->timed, "the open of file %llu waits for ever",
           (unsigned long long)group->file);
     AUDIT(audit, waits == (group->object == NULL), "file %llu and its object do not fit",

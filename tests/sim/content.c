@@ -112,8 +112,8 @@ void content_published(const uint8_t object[MKT_ID_BYTES], uint64_t number, stru
     const struct known_version *known;
     struct known_version *more;
 
-    if (attempt->round[round].unchanged && !attempt->hostile) {
-        SIM_CHECK(number == attempt->base_number,
+    if (attempt->round[round].unchanged) {
+        SIM_CHECK(attempt->hostile || number == attempt->base_number,
                   "an unchanged file was answered with version %d, not %d", (int)number,
                   (int)attempt->base_number);
         return;
