@@ -44,8 +44,17 @@ stop_daemon() {
     return 1
 }
 
-timeout -k 5 "$limit_s" "$@"
+# In the background, so that a signal to this script ends the command (timeout passes it on) and the
+# rest still runs.
+timeout -k 5 "$limit_s" "$@" <&0 &
+runner=$!
+trap 'kill -TERM "$runner" 2>/dev/null' INT TERM HUP
+wait "$runner"
 status=$?
+while kill -0 "$runner" 2>/dev/null; do
+    wait "$runner"
+    status=$?
+done
 ((status == 124)) && echo "run_in_market.sh: no end after $limit_s s: $*" >&2
 
 if ! stop_daemon && ((status == 0)); then
