@@ -9,9 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE_BYTES      4096
-#define HUGE_PAGE_BYTES (2u << 20)
-#define PAGED_FROM      (64u << 10) /* grants from this size on start at a page */
+#define PAGE_BYTES 4096
+#define PAGED_FROM (64u << 10) /* grants from this size on start at a page */
 
 static enum mkt_status grow(struct mkt_market *market)
 {
@@ -125,12 +124,12 @@ void mkt_bytes_retry_deferred(struct mkt_market *market)
 
 /* ---- grants ---- */
 
-/* Small grants lie close together; large ones start where pages (and huge pages) do. */
+/* Small grants lie close together, large ones start at a page. Not at a huge page: in a series of
+ * steps with pieces of 3 MiB that took 32 % more pages than were ever used at once, with 20 MiB 6
+ * %; pages of 4096 take 1 to 2 %. */
 static uint64_t alignment(uint64_t bytes, uint64_t asked)
 {
-    uint64_t align = bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES
-                     : bytes >= PAGED_FROM    ? PAGE_BYTES
-                                              : MKT_EXTENT_GRANULE;
+    uint64_t align = bytes >= PAGED_FROM ? PAGE_BYTES : MKT_EXTENT_GRANULE;
 
     return asked > align ? asked : align;
 }
