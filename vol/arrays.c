@@ -180,9 +180,10 @@ static enum mkt_status array_send(struct mkt_vol_array *array, struct mkt_error 
     for (uint32_t i = 0; i < array->pieces; i++) {
         struct mkt_vol_piece *piece = array->piece[i];
 
-        if (piece->written && !piece->settled)
+        if (piece->written && !piece->settled) {
+            mkt_vol_piece_settle(array, piece);
             mkt_vol_piece_parse(array, piece, &batch[filled++]);
-        piece->settled = true;
+        }
         if (filled == ADD_AT_ONCE || (filled > 0 && i + 1 == array->pieces)) {
             enum mkt_status status = mkt_client_add(file->client, file->handle, &array->meta, batch,
                                                     filled, false, NULL, error);

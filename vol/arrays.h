@@ -36,20 +36,35 @@ herr_t mkt_vol_array_resize(struct mkt_vol_array *array, const uint64_t *dims);
 void mkt_vol_array_kill(struct mkt_vol_array *array);
 
 /* ---- writing ---- */
-/* Where to put the elements of `slab` (packed in its order): a place of this process that holds
- * exactly this slab and may change, else a new one. Waits for memory. mkt_vol_array_written ends
- * it, mkt_vol_array_dropped takes it back. */
-struct mkt_vol_piece *mkt_vol_array_place(struct mkt_vol_array *array, const struct mkt_slab *slab,
-                                          void **address_out, struct mkt_error *error);
+/* Where the elements of a slab go: at `data`, lying as `geometry` says (a box or slab that holds
+ * them). */
+struct mkt_vol_place {
+    struct mkt_vol_array *array;
+    struct mkt_vol_piece *piece;
+    struct mkt_slab slab;
+    struct mkt_piece geometry;
+    void *data, *table;
+    enum {
+        MKT_VOL_PLACE_NEW,
+        MKT_VOL_PLACE_OVERWRITE,
+        MKT_VOL_PLACE_TILE,
+        MKT_VOL_PLACE_EXTEND
+    } kind;
+    uint32_t axis; /* EXTEND */
+};
+/* Finds or makes the place for a slab. packed: the geometry must be the slab itself. Waits for
+ * memory. mkt_vol_array_written ends it, mkt_vol_array_dropped takes it back. */
+enum mkt_status mkt_vol_array_place(struct mkt_vol_array *array, const struct mkt_slab *slab,
+                                    bool packed, struct mkt_vol_place *place_out,
+                                    struct mkt_error *error);
 /* The same for a MASKED or LIST piece (form, slab and the lengths of data and table are set),
  * always new. */
-struct mkt_vol_piece *mkt_vol_array_place_table(struct mkt_vol_array *array,
-                                                const struct mkt_piece *piece, void **data_out,
-                                                void **table_out, struct mkt_error *error);
+enum mkt_status mkt_vol_array_place_table(struct mkt_vol_array *array,
+                                          const struct mkt_piece *piece,
+                                          struct mkt_vol_place *place_out, struct mkt_error *error);
 /* The bytes are there. In a group of more than one the others can see them when this returns. */
-enum mkt_status mkt_vol_array_written(struct mkt_vol_array *array, struct mkt_vol_piece *piece,
-                                      struct mkt_error *error);
-void mkt_vol_array_dropped(struct mkt_vol_array *array, struct mkt_vol_piece *piece);
+enum mkt_status mkt_vol_array_written(struct mkt_vol_place *place, struct mkt_error *error);
+void mkt_vol_array_dropped(struct mkt_vol_place *place);
 
 /* ---- reading ---- */
 /* Everything that covers the array now: the version's pieces, then the group's or this process's

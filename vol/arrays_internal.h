@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The insides of arrays, shared by arrays.c (which arrays there are), pieces.c (writing and reading
- * one) and resize.c (cutting one). */
+/* The insides of arrays, shared by arrays.c (which arrays there are), pieces.c, place.c and
+ * sources.c (the pieces of one, writing them, reading them) and resize.c (cutting one). */
 #ifndef MKT_VOL_ARRAYS_INTERNAL_H
 #define MKT_VOL_ARRAYS_INTERNAL_H
 
@@ -14,6 +14,7 @@ struct mkt_vol_piece {
     void *data, *table;     /* where the extents are mapped */
     uint64_t data_capacity; /* reserved bytes, >= the record's data.length */
     bool hashed;
+    bool is_tile;                         /* MASKED, still written into: hashed in by_tile */
     bool written;                         /* false between place and written */
     bool settled;                         /* published: never changes again */
     struct mkt_piece_record_wire *record; /* behind this structure */
@@ -30,7 +31,8 @@ struct mkt_vol_array {
 
     struct mkt_vol_piece **piece; /* in the order in which the later wins */
     uint32_t pieces, capacity;
-    struct mkt_vol_piece *by_slab;
+    struct mkt_vol_piece *by_slab, *by_tile;
+    uint32_t small_pieces;
 
     /* An index over the first `indexed` pieces, rebuilt when the rest has grown long. */
     void *index_bytes;
@@ -55,6 +57,12 @@ struct mkt_vol_piece *mkt_vol_piece_create(const struct mkt_piece *piece);
 void mkt_vol_piece_destroy(struct mkt_vol_array *array, struct mkt_vol_piece *piece);
 /* Appends to the array's pieces. MKT_NO_MEMORY. */
 enum mkt_status mkt_vol_piece_append(struct mkt_vol_array *array, struct mkt_vol_piece *piece);
+/* Not to be found by its slab any more. */
+void mkt_vol_piece_unhash(struct mkt_vol_array *array, struct mkt_vol_piece *piece);
+/* What is written from now on must lie over the tiles: no further write goes into them. */
+void mkt_vol_array_seal(struct mkt_vol_array *array);
+/* Before it goes to the market for good: gives back what it reserved beyond its data. */
+void mkt_vol_piece_settle(struct mkt_vol_array *array, struct mkt_vol_piece *piece);
 /* The record parsed. */
 void mkt_vol_piece_parse(const struct mkt_vol_array *array, const struct mkt_vol_piece *piece,
                          struct mkt_piece *piece_out);

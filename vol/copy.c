@@ -32,8 +32,8 @@ struct follow {
 static enum mkt_status follow_piece(void *context, const struct mkt_piece *piece)
 {
     struct follow *follow = context;
-    void *from, *from_table = NULL, *data, *table;
-    struct mkt_vol_piece *created;
+    void *from, *from_table = NULL;
+    struct mkt_vol_place place;
 
     enum mkt_status status =
         mkt_client_map(follow->source_client, &piece->data, false, &from, &follow->error);
@@ -42,16 +42,16 @@ static enum mkt_status follow_piece(void *context, const struct mkt_piece *piece
                                 &follow->error);
     if (status != MKT_OK)
         return status;
-    if (from_table) {
-        created = mkt_vol_array_place_table(follow->target, piece, &data, &table, &follow->error);
-        if (created)
-            memcpy(table, from_table, piece->table.length);
-    } else
-        created = mkt_vol_array_place(follow->target, &piece->slab, &data, &follow->error);
-    if (!created)
-        return follow->error.status;
-    memcpy(data, from, piece->data.length);
-    return mkt_vol_array_written(follow->target, created, &follow->error);
+    if (from_table)
+        status = mkt_vol_array_place_table(follow->target, piece, &place, &follow->error);
+    else
+        status = mkt_vol_array_place(follow->target, &piece->slab, true, &place, &follow->error);
+    if (status != MKT_OK)
+        return status;
+    if (from_table)
+        memcpy(place.table, from_table, piece->table.length);
+    memcpy(place.data, from, piece->data.length);
+    return mkt_vol_array_written(&place, &follow->error);
 }
 
 static herr_t to_market(struct mkt_vol_array *source, struct mkt_vol_object *target,

@@ -9,6 +9,7 @@
 
 #include "transport/engine.h"
 #include "vol/arrays_internal.h"
+#include "vol/mask.h"
 
 struct cut {
     struct mkt_vol_array *array;
@@ -16,8 +17,7 @@ struct cut {
     bool empty;           /* a dimension became 0 */
     struct mkt_error error;
     /* of the piece at work */
-    uint8_t *memory, *mask;
-    void *piece_data;
+    void *memory, *piece_data;
 };
 
 static void move_cut(void *context, const struct mkt_move *move)
@@ -27,25 +27,9 @@ static void move_cut(void *context, const struct mkt_move *move)
     mkt_engine_shm.move(move, MKT_GET, cut->memory, cut->piece_data);
 }
 
-/* Marks the elements of a move in the mask; its memory side counts packed elements of one byte
- * each. */
-static void mark_move(void *context, const struct mkt_move *move)
+static void mark_cut(void *context, const struct mkt_move *move)
 {
-    const struct cut *cut = context;
-    uint64_t index[MKT_MAX_RANK] = {0};
-
-    for (;;) {
-        uint64_t at = move->mem;
-        for (uint32_t l = 0; l < move->loops; l++)
-            at += index[l] * move->loop[l].mem_step;
-        for (uint64_t e = at; e < at + move->bytes; e++)
-            cut->mask[e / 8] |= (uint8_t)(1u << e % 8);
-        uint32_t l = move->loops;
-        while (l > 0 && ++index[l - 1] == move->loop[l - 1].count)
-            index[--l] = 0;
-        if (l == 0)
-            return;
-    }
+    mkt_vol_mask_set(context, move, MKT_VOL_MASK_MEMORY);
 }
 
 static bool inner_box(const struct cut *cut, const struct mkt_slab *slab,
@@ -79,8 +63,9 @@ static enum mkt_status cut_piece(void *context, const struct mkt_piece *piece)
     struct mkt_client *client = array->owner->file->client;
     uint32_t bytes = array->meta.element_bytes;
     struct mkt_piece wanted = {.form = MKT_PIECE_MASKED};
+    struct mkt_vol_place place;
     struct mkt_layout layout;
-    void *table = NULL, *mask;
+    void *table = NULL;
     bool whole;
 
     if (!inner_box(cut, &piece->slab, &wanted.slab, &whole))
@@ -93,20 +78,17 @@ static enum mkt_status cut_piece(void *context, const struct mkt_piece *piece)
         return status;
     uint64_t elements = mkt_slab_elements(&wanted.slab);
     wanted.data.length = elements * bytes;
-    wanted.table.length = (elements + 7) / 8;
-    void *data;
-    struct mkt_vol_piece *created =
-        mkt_vol_array_place_table(array, &wanted, &data, &mask, &cut->error);
-    if (!created)
-        return cut->error.status;
-    cut->memory = data;
-    cut->mask = mask;
-    memset(mask, 0, wanted.table.length);
+    wanted.table.length = mkt_vol_mask_bytes(elements);
+    status = mkt_vol_array_place_table(array, &wanted, &place, &cut->error);
+    if (status != MKT_OK)
+        return status;
+    cut->memory = place.data;
+    memset(place.table, 0, wanted.table.length);
     mkt_layout_packed(&layout, &wanted.slab, bytes, 0);
     mkt_plan_piece(&wanted.slab, &layout, piece, table, bytes, move_cut, cut);
     mkt_layout_packed(&layout, &wanted.slab, 1, 0);
-    mkt_plan_piece(&wanted.slab, &layout, piece, table, 1, mark_move, cut);
-    return mkt_vol_array_written(array, created, &cut->error);
+    mkt_plan_piece(&wanted.slab, &layout, piece, table, 1, mark_cut, place.table);
+    return mkt_vol_array_written(&place, &cut->error);
 }
 
 /* Rebuilds the list of pieces: what the base had of it, then this process's own, each cut. */
@@ -160,6 +142,7 @@ herr_t mkt_vol_array_resize(struct mkt_vol_array *array, const uint64_t *dims)
         cut.empty = cut.empty || dims[d] == 0;
     }
     array->owner->changed = true;
+    mkt_vol_array_seal(array);
     if (shrinks) {
         if (mkt_vol_sources_open(&sources, array, &cut.error) != MKT_OK)
             return mkt_vol_fail_status(&cut.error);

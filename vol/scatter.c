@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "vol/mask.h"
 #include "vol/transfer_internal.h"
 
 /* Elements that lie together both in the bounding box (packed index) and in the packed buffer. */
@@ -167,36 +168,37 @@ static void fill_list(uint64_t *list, const struct runs *runs)
     }
 }
 
-static struct mkt_vol_piece *place(struct mkt_vol_io *io, const struct runs *runs, uint64_t written,
-                                   const void *packed, struct mkt_error *error)
+static enum mkt_status write_runs(struct mkt_vol_io *io, const struct runs *runs, uint64_t written,
+                                  const void *packed, struct mkt_error *error)
 {
     struct mkt_vol_array *array = io->transfer->array;
     uint64_t box = mkt_slab_elements(&io->file.slab);
-    struct mkt_piece wanted = {.slab = io->file.slab};
-    struct mkt_vol_piece *piece;
-    void *data, *table;
-
-    if (box == written) {
-        piece = mkt_vol_array_place(array, &io->file.slab, &data, error);
-        if (piece)
-            copy_runs(io, runs, packed, data, true);
-        return piece;
-    }
-    uint64_t masked_bytes = box * io->file_bytes + box / 8;
+    uint64_t masked_bytes = box * io->file_bytes + mkt_vol_mask_bytes(box);
     uint64_t list_bytes = written * io->file_bytes + runs->count * 16;
     bool masked = masked_bytes <= list_bytes;
-    wanted.form = masked ? MKT_PIECE_MASKED : MKT_PIECE_LIST;
+    struct mkt_piece wanted = {.form = masked ? MKT_PIECE_MASKED : MKT_PIECE_LIST,
+                               .slab = io->file.slab};
+    struct mkt_vol_place place;
+    enum mkt_status status;
+
+    if (box == written) {
+        status = mkt_vol_array_place(array, &io->file.slab, true, &place, error);
+        if (status != MKT_OK)
+            return status;
+        copy_runs(io, runs, packed, place.data, true);
+        return mkt_vol_array_written(&place, error);
+    }
     wanted.data.length = (masked ? box : written) * io->file_bytes;
-    wanted.table.length = masked ? (box + 7) / 8 : runs->count * 16;
-    piece = mkt_vol_array_place_table(array, &wanted, &data, &table, error);
-    if (!piece)
-        return NULL;
-    copy_runs(io, runs, packed, data, masked);
+    wanted.table.length = masked ? mkt_vol_mask_bytes(box) : runs->count * 16;
+    status = mkt_vol_array_place_table(array, &wanted, &place, error);
+    if (status != MKT_OK)
+        return status;
+    copy_runs(io, runs, packed, place.data, masked);
     if (masked)
-        fill_mask(table, wanted.table.length, runs);
+        fill_mask(place.table, wanted.table.length, runs);
     else
-        fill_list(table, runs);
-    return piece;
+        fill_list(place.table, runs);
+    return mkt_vol_array_written(&place, error);
 }
 
 herr_t mkt_vol_scatter_write(struct mkt_vol_io *io, const void *packed)
@@ -213,8 +215,7 @@ herr_t mkt_vol_scatter_write(struct mkt_vol_io *io, const void *packed)
     if (result >= 0) {
         for (uint64_t i = 0; i < runs.count; i++)
             written += runs.run[i].length;
-        struct mkt_vol_piece *piece = place(io, &runs, written, packed, &error);
-        if (!piece || mkt_vol_array_written(io->transfer->array, piece, &error) != MKT_OK) {
+        if (write_runs(io, &runs, written, packed, &error) != MKT_OK) {
             mkt_vol_file_poison(file, "a write failed: %s", error.text);
             result = mkt_vol_fail(H5E_DATASET, H5E_WRITEERROR,
                                   "%s: cannot write a dataset to the market: %s", file->path,

@@ -190,18 +190,15 @@ static herr_t put_direct(void *context, const struct mkt_slab *part)
 {
     struct put *put = context;
     struct mkt_vol_io *io = put->io;
-    struct mkt_piece place = {.form = mkt_slab_is_box(part) ? MKT_PIECE_BOX : MKT_PIECE_SLAB,
-                              .slab = *part};
+    struct mkt_vol_place place;
     struct mkt_error error;
 
-    struct mkt_vol_piece *piece =
-        mkt_vol_array_place(io->transfer->array, part, &put->piece, &error);
-    if (!piece)
+    if (mkt_vol_array_place(io->transfer->array, part, false, &place, &error) != MKT_OK)
         return write_failed(io, &error);
-    mkt_plan_piece(&io->file.slab, &io->layout, &place, NULL, io->file_bytes, move_put, put);
-    if (mkt_vol_array_written(io->transfer->array, piece, &error) != MKT_OK)
-        return write_failed(io, &error);
-    return 0;
+    put->piece = place.data;
+    mkt_plan_piece(&io->file.slab, &io->layout, &place.geometry, NULL, io->file_bytes, move_put,
+                   put);
+    return mkt_vol_array_written(&place, &error) == MKT_OK ? 0 : write_failed(io, &error);
 }
 
 /* The next elements of memory, converted, in strip->values. `keep` fetches what a partial compound
@@ -245,21 +242,17 @@ static herr_t put_strip(void *context, const struct mkt_slab *part)
 static herr_t put_converted(void *context, const struct mkt_slab *part)
 {
     struct strip *strip = context;
-    struct mkt_vol_array *array = strip->io->transfer->array;
+    struct mkt_vol_place place;
     struct mkt_error error;
-    void *address;
 
-    struct mkt_vol_piece *piece = mkt_vol_array_place(array, part, &address, &error);
-    if (!piece)
+    if (mkt_vol_array_place(strip->io->transfer->array, part, true, &place, &error) != MKT_OK)
         return write_failed(strip->io, &error);
-    strip->target = address;
+    strip->target = place.data;
     if (mkt_vol_slab_split(part, strip->elements, put_strip, strip) < 0) {
-        mkt_vol_array_dropped(array, piece);
+        mkt_vol_array_dropped(&place);
         return -1;
     }
-    if (mkt_vol_array_written(array, piece, &error) != MKT_OK)
-        return write_failed(strip->io, &error);
-    return 0;
+    return mkt_vol_array_written(&place, &error) == MKT_OK ? 0 : write_failed(strip->io, &error);
 }
 
 static herr_t write_strips(struct mkt_vol_io *io, const void *buffer)
