@@ -129,13 +129,15 @@ static bool all_unchanged(const struct group *group)
     return true;
 }
 
-static bool is_listed(const struct group *group, uint64_t identity)
+static void mark_listed(struct group *group)
 {
     for (uint32_t i = 0; i < group->listed_count; i++) {
-        if (group->listed[i].identity == identity)
-            return true;
+        struct group_array *array;
+
+        HASH_FIND(hh, group->arrays, &group->listed[i].identity, sizeof(uint64_t), array);
+        if (array)
+            array->listed_in = group->version_number;
     }
-    return false;
 }
 
 /* After a flush: arrays that no longer live take their pieces along, unless one came after a COMMIT
@@ -146,8 +148,9 @@ static void drop_unlisted(struct mkt_market *market, struct group *group)
 
     if (group->listed_count == 0)
         return;
+    mark_listed(group);
     HASH_ITER (hh, group->arrays, array, next) {
-        if (is_listed(group, array->identity))
+        if (array->listed_in == group->version_number)
             continue;
         uint32_t i = 0;
         while (i < array->count &&

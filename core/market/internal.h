@@ -140,6 +140,7 @@ struct version {
     uint32_t arrays;
     struct held_piece **piece;
     uint64_t pieces, data_bytes;
+    uint64_t last_identity;   /* the highest of its arrays */
     struct held_image *image; /* NULL: none */
     struct mkt_extent index;
     uint32_t pins, readers; /* groups that need its bytes; of these, readers */
@@ -190,6 +191,7 @@ struct group_array {
     /* Who wrote last, its last stamp, and the last of everybody else. */
     uint32_t last_rank;
     uint64_t last_stamp, other_stamp;
+    uint64_t listed_in; /* the newest version of the group that has it */
     UT_hash_handle hh;
 };
 
@@ -270,6 +272,8 @@ struct mkt_market {
     uint64_t next_deadline_ms; /* not later than the true one */
 
     struct withdrawn withdrawn[MKT_WITHDRAWN_REMEMBERED];
+    uint32_t
+        withdrawn_mark[MKT_WITHDRAWN_REMEMBERED]; /* of each id, to search quickly; 0: no entry */
     uint32_t withdrawn_next;
     struct failed_join failed_join[MKT_FAILED_JOINS_REMEMBERED];
     uint32_t failed_join_next;

@@ -166,11 +166,22 @@ static void make_id(struct mkt_market *market, uint8_t id[MKT_ID_BYTES])
     } while (mkt_object_by_id(market, id));
 }
 
+static uint32_t id_mark(const uint8_t id[MKT_ID_BYTES])
+{
+    uint32_t word[MKT_ID_BYTES / 4];
+
+    memcpy(word, id, MKT_ID_BYTES);
+    return (word[0] ^ word[1] ^ word[2] ^ word[3]) | 1;
+}
+
 static struct withdrawn *withdrawn_find(const struct mkt_market *market,
                                         const uint8_t id[MKT_ID_BYTES])
 {
+    uint32_t mark = id_mark(id);
+
     for (uint32_t i = 0; i < MKT_WITHDRAWN_REMEMBERED; i++) {
-        if (market->withdrawn[i].why[0] && memcmp(market->withdrawn[i].id, id, MKT_ID_BYTES) == 0)
+        if (market->withdrawn_mark[i] == mark &&
+            memcmp(market->withdrawn[i].id, id, MKT_ID_BYTES) == 0)
             return (struct withdrawn *)&market->withdrawn[i];
     }
     return NULL;
@@ -209,7 +220,7 @@ enum mkt_status mkt_object_create(struct mkt_market *market, const struct owned_
     withdrawn = withdrawn_find(market, object->id);
     if (withdrawn) {
         object->last_version = withdrawn->last_version;
-        withdrawn->why[0] = '\0';
+        market->withdrawn_mark[withdrawn - market->withdrawn] = 0;
     }
     *object_out = object;
     return MKT_OK;
@@ -320,6 +331,7 @@ static void remember(struct mkt_market *market, const struct object *object, con
 
     if (!entry)
         entry = &market->withdrawn[market->withdrawn_next++ % MKT_WITHDRAWN_REMEMBERED];
+    market->withdrawn_mark[entry - market->withdrawn] = id_mark(object->id);
     memcpy(entry->id, object->id, MKT_ID_BYTES);
     entry->last_version = object->last_version;
     snprintf(entry->why, sizeof(entry->why), "%.127s", why);

@@ -71,27 +71,26 @@ struct sources {
     const struct group_array *added;
 };
 
-static const struct version_array *find_in_version(const struct version *version, uint64_t identity)
+/* Arrays mostly keep their order from version to version, some are gone, new ones have higher
+ * identities: begins at the same position, which is found there or soon after. */
+static const struct version_array *find_in_version(const struct version *version, uint64_t identity,
+                                                   uint32_t position)
 {
-    for (uint32_t i = 0; version && i < version->arrays; i++) {
-        if (version->array[i].info.identity == identity)
-            return &version->array[i];
+    if (!version || version->arrays == 0 || identity > version->last_identity)
+        return NULL;
+    position %= version->arrays;
+    for (uint32_t i = 0; i < version->arrays; i++) {
+        const struct version_array *array = &version->array[(position + i) % version->arrays];
+
+        if (array->info.identity == identity)
+            return array;
     }
     return NULL;
 }
-
-/* Arrays keep their order from version to version, mostly: looks first where the same position was.
- */
 static struct sources sources_of(const struct group *group, uint64_t identity, uint32_t position)
 {
-    const struct version *base = group->version_open;
-    struct sources sources = {NULL, NULL};
+    struct sources sources = {.base = find_in_version(group->version_open, identity, position)};
     struct group_array *added;
-
-    if (base && position < base->arrays && base->array[position].info.identity == identity)
-        sources.base = &base->array[position];
-    else
-        sources.base = find_in_version(base, identity);
     HASH_FIND(hh, group->arrays, &identity, sizeof(identity), added);
     sources.added = added;
     return sources;
@@ -197,6 +196,8 @@ static void collect(const struct group *group, const struct wanted *wanted, stru
         struct sources sources = sources_of(group, wanted_info(wanted, i)->identity, i);
 
         array->info = *wanted_info(wanted, i);
+        if (array->info.identity > version->last_identity)
+            version->last_identity = array->info.identity;
         array->piece = version->piece + version->pieces;
         for (uint32_t p = 0; sources.base && p < sources.base->count; p++)
             array->piece[array->count++] = sources.base->piece[p];
