@@ -48,24 +48,87 @@ herr_t mkt_vol_file_get(void *object, H5VL_file_get_args_t *args, hid_t dxpl, vo
 
 /* ---- without an open file ---- */
 
-/* The market's client, if the list's driver is one that the market takes and a market runs here. */
-static struct mkt_client *client_for(hid_t fapl, bool *failed_out)
+/* What rank 0 finds out about a path; the whole group acts on it, since native's own way is
+ * collective. */
+enum answer {
+    ANSWER_NATIVE,
+    ANSWER_YES,
+    ANSWER_NO,
+    ANSWER_FAILED
+};
+
+/* The market's client, if one runs here. False, with an entry on the error stack, for a failure. */
+static bool client_for(hid_t fapl, struct mkt_client **client_out)
 {
-    struct mkt_client *client = NULL;
     struct mkt_error error = {0};
-    *failed_out = false;
-    if (mkt_vol_list_driver(fapl) == MKT_VOL_DRIVER_OTHER)
-        return NULL;
     void *info = NULL;
+    *client_out = NULL;
     H5Pget_vol_info(fapl, &info);
-    enum mkt_status status = mkt_vol_context_client(info, false, &client, &error);
+    enum mkt_status status = mkt_vol_context_client(info, false, client_out, &error);
     mkt_vol_info_free(info);
     if (status == MKT_OK || status == MKT_NOT_FOUND)
-        return client;
+        return true;
     error.status = status;
     mkt_vol_fail_status(&error);
-    *failed_out = true;
-    return NULL;
+    return false;
+}
+
+static enum answer ask_accessible(const char *path, hid_t fapl)
+{
+    struct mkt_client *client;
+    if (!client_for(fapl, &client))
+        return ANSWER_FAILED;
+    struct mkt_open probe = {.path = path, .intent = MKT_INTENT_PROBE, .size = 1};
+    struct mkt_opened opened = {0};
+    struct mkt_error error;
+    if (client && mkt_client_open(client, &probe, &opened, &error) == MKT_OK &&
+        opened.source != MKT_SOURCE_NATIVE)
+        return ANSWER_YES;
+    /* A stub looks like a file, but nothing is behind it any more. */
+    return mkt_path_kind(path) == MKT_PATH_STUB ? ANSWER_NO : ANSWER_NATIVE;
+}
+
+static enum answer withdraw(const char *path, hid_t fapl)
+{
+    struct mkt_client *client;
+    if (mkt_vol_file_find(path, MKT_VOL_DRIVER_SEC2) ||
+        mkt_vol_file_find(path, MKT_VOL_DRIVER_MPIO)) {
+        mkt_vol_fail(H5E_FILE, H5E_CANTDELETEFILE, "can't delete %s: it is open in this process",
+                     path);
+        return ANSWER_FAILED;
+    }
+    if (!client_for(fapl, &client))
+        return ANSWER_FAILED;
+    struct mkt_error error = {0};
+    uint64_t versions = 0;
+    enum mkt_status status =
+        client ? mkt_client_withdraw(client, path, &versions, &error) : MKT_NOT_FOUND;
+    if (status == MKT_OK)
+        return mkt_path_kind(path) == MKT_PATH_FILE ? ANSWER_NATIVE : ANSWER_YES;
+    if (status == MKT_NOT_FOUND)
+        return ANSWER_NATIVE;
+    error.status = status;
+    mkt_vol_fail_status(&error);
+    return ANSWER_FAILED;
+}
+
+/* Asks on rank 0 of the list's group, if the market takes files of the list's driver. */
+static enum answer ask_in_group(enum answer (*ask)(const char *path, hid_t fapl), const char *path,
+                                hid_t fapl)
+{
+    struct mkt_vol_group group;
+    mkt_vol_group_init(&group);
+    enum mkt_vol_driver driver = mkt_vol_list_driver(fapl);
+    if (driver == MKT_VOL_DRIVER_OTHER ||
+        (driver == MKT_VOL_DRIVER_MPIO && mkt_vol_group_from_list(&group, fapl) < 0))
+        return ANSWER_NATIVE;
+    enum answer answer = group.rank == 0 ? ask(path, fapl) : ANSWER_NATIVE;
+    answer = mkt_vol_group_first(&group, answer);
+    if (answer == ANSWER_FAILED && group.rank != 0)
+        mkt_vol_fail(H5E_FILE, H5E_CANTOPERATE,
+                     "rank 0 of the group couldn't ask the market about %s", path);
+    mkt_vol_group_fini(&group);
+    return answer;
 }
 
 /* Native's question or order about a path, with its own list. */
@@ -83,34 +146,18 @@ static herr_t ask_native(H5VL_file_specific_args_t *args, hid_t *fapl_place, hid
     return result;
 }
 
-static bool has_version(struct mkt_client *client, const char *path)
-{
-    struct mkt_open probe = {.path = path, .intent = MKT_INTENT_PROBE, .size = 1};
-    struct mkt_opened opened = {0};
-    struct mkt_error error;
-    return mkt_client_open(client, &probe, &opened, &error) == MKT_OK &&
-           opened.source != MKT_SOURCE_NATIVE;
-}
-
 static herr_t is_accessible(H5VL_file_specific_args_t *args, hid_t dxpl, void **request)
 {
     const char *path = args->args.is_accessible.filename;
-    bool failed;
-    struct mkt_client *client = client_for(args->args.is_accessible.fapl_id, &failed);
-    if (failed)
+    enum answer answer = ask_in_group(ask_accessible, path, args->args.is_accessible.fapl_id);
+    if (answer == ANSWER_FAILED)
         return -1;
-    if (client && has_version(client, path)) {
-        *args->args.is_accessible.accessible = true;
-        mkt_vol_context_set_accessible(path);
-        return 0;
+    if (answer == ANSWER_NATIVE) {
+        if (ask_native(args, &args->args.is_accessible.fapl_id, dxpl, request) < 0)
+            return -1;
+    } else {
+        *args->args.is_accessible.accessible = answer == ANSWER_YES;
     }
-    /* A stub looks like a file, but nothing is behind it any more. */
-    if (mkt_path_kind(path) == MKT_PATH_STUB) {
-        *args->args.is_accessible.accessible = false;
-        return 0;
-    }
-    if (ask_native(args, &args->args.is_accessible.fapl_id, dxpl, request) < 0)
-        return -1;
     if (*args->args.is_accessible.accessible)
         mkt_vol_context_set_accessible(path);
     return 0;
@@ -118,27 +165,14 @@ static herr_t is_accessible(H5VL_file_specific_args_t *args, hid_t dxpl, void **
 
 static herr_t delete_file(H5VL_file_specific_args_t *args, hid_t dxpl, void **request)
 {
-    const char *path = args->args.del.filename;
-    if (mkt_vol_file_find(path, MKT_VOL_DRIVER_SEC2) ||
-        mkt_vol_file_find(path, MKT_VOL_DRIVER_MPIO))
-        return mkt_vol_fail(H5E_FILE, H5E_CANTDELETEFILE,
-                            "can't delete %s: it is open in this process", path);
-    bool failed;
-    struct mkt_client *client = client_for(args->args.del.fapl_id, &failed);
-    if (failed)
+    switch (ask_in_group(withdraw, args->args.del.filename, args->args.del.fapl_id)) {
+    case ANSWER_FAILED:
         return -1;
-    if (client) {
-        struct mkt_error error = {0};
-        uint64_t versions = 0;
-        enum mkt_status status = mkt_client_withdraw(client, path, &versions, &error);
-        if (status != MKT_OK && status != MKT_NOT_FOUND) {
-            error.status = status;
-            return mkt_vol_fail_status(&error);
-        }
-        if (status == MKT_OK && mkt_path_kind(path) != MKT_PATH_FILE)
-            return 0;
+    case ANSWER_NATIVE:
+        return ask_native(args, &args->args.del.fapl_id, dxpl, request);
+    default:
+        return 0;
     }
-    return ask_native(args, &args->args.del.fapl_id, dxpl, request);
 }
 
 /* ---- with one ---- */

@@ -126,6 +126,13 @@ enum mkt_vol_verdict mkt_vol_group_agree(const struct mkt_vol_group *group,
     return judge(all);
 }
 
+uint32_t mkt_vol_group_first(const struct mkt_vol_group *group, uint32_t value)
+{
+    if (group->size > 1 && mpi_is_on())
+        MPI_Bcast(&value, 1, MPI_UINT32_T, 0, group->comm);
+    return value;
+}
+
 hid_t mkt_vol_independent_list(hid_t dxpl, bool *owned_out)
 {
     *owned_out = false;
@@ -171,6 +178,12 @@ enum mkt_vol_verdict mkt_vol_group_agree(const struct mkt_vol_group *group,
 {
     (void)group;
     return decide_alone(vote, token_out);
+}
+
+uint32_t mkt_vol_group_first(const struct mkt_vol_group *group, uint32_t value)
+{
+    (void)group;
+    return value;
 }
 
 hid_t mkt_vol_independent_list(hid_t dxpl, bool *owned_out)
