@@ -526,7 +526,7 @@ static struct group *find_or_start_group(struct mkt_market *market, struct sessi
     }
     if (HASH_COUNT(market->groups) >= market->limits.max_groups) {
         mkt_reply_error(market, session, msg->request, MKT_NO_SPACE,
-                        "the market has %u files open, the most that it may (`max_groups`)",
+                        "the market has %u files open, the most that it may (`max_writers`)",
                         HASH_COUNT(market->groups));
         return NULL;
     }

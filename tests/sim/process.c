@@ -409,6 +409,13 @@ static void add_pieces(struct process *process, unsigned count)
         send_message(process, &msg);
 }
 
+static void write_mask(const struct own_piece *piece)
+{
+    const uint64_t bits = piece->mask;
+
+    memcpy(world_bytes(&piece->table), &bits, sizeof(bits));
+}
+
 static void write_new(struct process *process)
 {
     struct own_piece piece;
@@ -426,7 +433,7 @@ static void write_new(struct process *process)
     if (piece.form == MKT_PIECE_MASKED) {
         piece.table = (struct mkt_extent){
             .arena = extent.arena, .offset = extent.offset + data_bytes, .length = 8};
-        memcpy(world_bytes(&piece.table), &(uint64_t){piece.mask}, 8);
+        write_mask(&piece);
     }
     process->piece[process->pieces++] = piece;
     write_elements(process, &process->piece[process->pieces - 1]);
@@ -510,7 +517,7 @@ static bool write_again(struct process *process)
     if (piece.form == MKT_PIECE_MASKED) {
         piece.table = (struct mkt_extent){
             .arena = extent.arena, .offset = extent.offset + data_bytes, .length = 8};
-        memcpy(world_bytes(&piece.table), &(uint64_t){piece.mask}, 8);
+        write_mask(&piece);
     }
     piece.again = false;
     piece.stamp = 0;

@@ -1130,7 +1130,7 @@ static void test_bounds_are_named(void **state)
     open_ok(1, open_msg("a.h5", MKT_INTENT_READ));
     open_ok(2, open_msg("a.h5", MKT_INTENT_READ));
     say(3, open_msg("a.h5", MKT_INTENT_READ));
-    take_error(3, MKT_NO_SPACE, "`max_groups`");
+    take_error(3, MKT_NO_SPACE, "`max_writers`");
 }
 
 static void test_foreign_bytes_are_refused(void **state)
