@@ -37,6 +37,8 @@ herr_t mkt_vol_datatype_specific(void *datatype, H5VL_datatype_specific_args_t *
 {
     if (!mkt_vol_object_usable(datatype))
         return -1;
+    if (args->op_type == H5VL_DATATYPE_FLUSH && mkt_vol_object_may_flush(datatype) < 0)
+        return -1;
     return H5VLdatatype_specific(mkt_vol_under(datatype), mkt_vol_native_id(), args, dxpl, request);
 }
 

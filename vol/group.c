@@ -36,6 +36,8 @@ herr_t mkt_vol_group_specific(void *group, H5VL_group_specific_args_t *args, hid
 {
     if (!mkt_vol_object_usable(group))
         return -1;
+    if (args->op_type == H5VL_GROUP_FLUSH && mkt_vol_object_may_flush(group) < 0)
+        return -1;
     H5VL_group_specific_args_t native_args = *args;
     if (args->op_type == H5VL_GROUP_MOUNT)
         native_args.args.mount.child_file = mkt_vol_under(args->args.mount.child_file);

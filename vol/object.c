@@ -56,6 +56,13 @@ bool mkt_vol_object_usable(const void *object)
     return false;
 }
 
+herr_t mkt_vol_object_may_flush(const struct mkt_vol_object *object)
+{
+    if (object->file && object->file->in_market && object->file->state->driver == MKT_VOL_DRIVER_MPIO)
+        return mkt_vol_fail(H5E_FILE, H5E_UNSUPPORTED, "H5Oflush isn't supported for parallel");
+    return 0;
+}
+
 static void close_under(void *under, H5I_type_t type)
 {
     hid_t native = mkt_vol_native_id();
@@ -172,6 +179,8 @@ herr_t mkt_vol_object_specific(void *object, const H5VL_loc_params_t *loc,
                                H5VL_object_specific_args_t *args, hid_t dxpl, void **request)
 {
     if (!mkt_vol_object_usable(object))
+        return -1;
+    if (args->op_type == H5VL_OBJECT_FLUSH && mkt_vol_object_may_flush(object) < 0)
         return -1;
     herr_t result =
         H5VLobject_specific(mkt_vol_under(object), loc, mkt_vol_native_id(), args, dxpl, request);
