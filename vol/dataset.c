@@ -479,6 +479,8 @@ herr_t mkt_vol_dataset_specific(void *dataset, H5VL_dataset_specific_args_t *arg
 
     if (!mkt_vol_object_usable(object))
         return -1;
+    if (args->op_type == H5VL_DATASET_FLUSH && mkt_vol_object_may_flush(object) < 0)
+        return -1;
     if (H5VLdataset_specific(object->under, object->under_vol_id, args, dxpl, request) < 0)
         return -1;
     if (args->op_type != H5VL_DATASET_SET_EXTENT || !object->dataset)

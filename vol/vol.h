@@ -76,6 +76,8 @@ struct mkt_vol_file *mkt_vol_file_of(void *under, H5I_type_t type);
  * leaves the wrapper, without `under`, for HDF5's second close. */
 bool mkt_vol_object_closing(struct mkt_vol_object *object);
 herr_t mkt_vol_object_closed(struct mkt_vol_object *object, herr_t native_result);
+/* Negative, with native's reason, for the flush of a single object in a file of the mpio driver. */
+herr_t mkt_vol_object_may_flush(const struct mkt_vol_object *object);
 /* A list like `dxpl` for native calls over memory: a collective one becomes independent.
  * *owned_out: close it afterwards. Negative on failure. */
 hid_t mkt_vol_independent_list(hid_t dxpl, bool *owned_out);
