@@ -129,7 +129,9 @@ static void *enter_market(struct opening *opening, const struct mkt_opened *open
                                        mkt_vol_file_released, file);
     file->arrays = mkt_vol_arrays_create(file, is_new ? NULL : opened->index,
                                          is_new ? 0 : opened->index_bytes);
-    if (!file->image || !file->arrays) {
+    if (mkt_vol_list_note(opening->fapl, file) < 0) {
+        mkt_vol_fail(H5E_PLIST, H5E_CANTGET, "can't read the access list of %s", opening->path);
+    } else if (!file->image || !file->arrays) {
         mkt_vol_fail(H5E_RESOURCE, H5E_NOSPACE, "no memory for %s, or its index is damaged",
                      opening->path);
     } else {

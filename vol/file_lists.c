@@ -28,12 +28,24 @@ static bool has_mpi(hid_t driver)
 #endif
 }
 
+/* What native refuses, or not, over MPI; it wouldn't over memory. */
+static bool asks_more_than_mpio_can(hid_t fapl)
+{
+    size_t page_buffer = 0;
+    unsigned metadata = 0, raw = 0;
+    hbool_t evict = false;
+    H5Pget_page_buffer_size(fapl, &page_buffer, &metadata, &raw);
+    H5Pget_evict_on_close(fapl, &evict);
+    return page_buffer > 0 || evict;
+}
+
 enum mkt_vol_driver mkt_vol_list_driver(hid_t fapl)
 {
     hid_t driver = H5Pget_driver(fapl);
     if (is_sec2(driver))
         return MKT_VOL_DRIVER_SEC2;
-    return has_mpi(driver) ? MKT_VOL_DRIVER_MPIO : MKT_VOL_DRIVER_OTHER;
+    return has_mpi(driver) && !asks_more_than_mpio_can(fapl) ? MKT_VOL_DRIVER_MPIO
+                                                             : MKT_VOL_DRIVER_OTHER;
 }
 
 hid_t mkt_vol_list_native(hid_t fapl)
@@ -79,9 +91,41 @@ err_list:
     return H5I_INVALID_HID;
 }
 
+#if MKT_VOL_MPI
+herr_t mkt_vol_list_note(hid_t fapl, struct mkt_vol_file *file)
+{
+    hbool_t all = false, write = false;
+    if (file->state->driver == MKT_VOL_DRIVER_MPIO &&
+        (H5Pget_all_coll_metadata_ops(fapl, &all) < 0 ||
+         H5Pget_coll_metadata_write(fapl, &write) < 0))
+        return -1;
+    file->state->collective_metadata_ops = all;
+    file->state->collective_metadata_write = write;
+    return 0;
+}
+
 herr_t mkt_vol_list_restore(hid_t fapl, const struct mkt_vol_file *file)
 {
-    if (file->state->driver == MKT_VOL_DRIVER_SEC2)
+    const struct mkt_vol_file_state *state = file->state;
+    if (state->driver == MKT_VOL_DRIVER_SEC2)
         return H5Pset_fapl_sec2(fapl);
-    return mkt_vol_group_set_list(&file->state->group, fapl);
+    if (mkt_vol_group_set_list(&state->group, fapl) < 0 ||
+        H5Pset_coll_metadata_write(fapl, state->collective_metadata_write) < 0)
+        return -1;
+    /* Setting it, even to false, says that it was set. */
+    return state->collective_metadata_ops ? H5Pset_all_coll_metadata_ops(fapl, true) : 0;
 }
+#else
+herr_t mkt_vol_list_note(hid_t fapl, struct mkt_vol_file *file)
+{
+    (void)fapl;
+    (void)file;
+    return 0;
+}
+
+herr_t mkt_vol_list_restore(hid_t fapl, const struct mkt_vol_file *file)
+{
+    (void)file;
+    return H5Pset_fapl_sec2(fapl);
+}
+#endif

@@ -48,6 +48,7 @@ struct mkt_vol_file_state {
     uint32_t arrays_count;
     uint64_t hash;
     bool publish_at_flush;
+    bool collective_metadata_ops, collective_metadata_write; /* as set; memory needs neither */
     bool atomic; /* as set by H5Fset_mpi_atomicity: every write is seen at once here anyway */
 };
 
