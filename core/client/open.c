@@ -217,6 +217,12 @@ static enum mkt_status take_opened(struct opening *opening, const struct mkt_msg
     return MKT_OK;
 }
 
+static bool is_of(const struct mkt_stub_disk *stub, const struct mkt_client *client)
+{
+    return memcmp(stub->market, client->market, MKT_ID_BYTES) == 0 &&
+           strcmp(stub->host, client->host) == 0;
+}
+
 /* One attempt. MKT_STALE: what stands at the path changed while we waited. */
 static enum mkt_status attempt(struct opening *opening, struct mkt_opened *opened_out,
                                struct mkt_error *error)
@@ -228,9 +234,9 @@ static enum mkt_status attempt(struct opening *opening, struct mkt_opened *opene
         status = ask(opening, &reply, error);
     if (status == MKT_OK)
         status = take_opened(opening, &reply.opened, opened_out, error);
-    /* The daemon knows nothing of the object that a stub names: say what that means. */
+    /* A stub of our own market's: the daemon has said it better. */
     if (status == MKT_NOT_FOUND && is_first && opening->place.kind == MKT_PLACE_STUB &&
-        !creates(opening->request))
+        !creates(opening->request) && !is_of(&opening->place.stub, opening->client))
         mkt_stub_explain(&opening->place, opening->client->market, opening->client->host, error);
     if (opening->changed)
         status = MKT_STALE;

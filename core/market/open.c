@@ -179,8 +179,9 @@ static void fail_not_found(struct mkt_market *market, struct group *group,
                       withdrawn->why);
     else if (by_stub && !object)
         mkt_open_fail(market, group, MKT_NOT_FOUND,
-                      "'%s' is a stub of an object that this market does not hold (it ended, or "
-                      "belongs to another job): remove the file",
+                      "'%s' is a left-over stub: the market no longer has its object (withdrawn, or "
+                      "the daemon was restarted), and the data with it; remove the file or write "
+                      "it anew",
                       path);
     else if (group->version != 0 && object)
         mkt_open_fail(
