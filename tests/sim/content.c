@@ -238,6 +238,9 @@ static enum mkt_status see_piece(void *context, const struct mkt_piece *piece)
     for (uint64_t i = 0; i < elements; i++) {
         uint64_t at = coordinate(&piece->slab, i);
 
+        SIM_CHECK(at < CELLS || world.has_hostile, "a piece lies outside of its array");
+        if (at >= CELLS)
+            return MKT_OK;
         if (!bits || bits[i / 8] >> (i % 8) & 1)
             memcpy(&seen->value[at], data + i * CELL_BYTES, CELL_BYTES);
     }
