@@ -14,7 +14,7 @@
  *   make D N, makevl D                   datasets: N integers, one of variable length
  *   put D V                              writes this rank's block: element i is V + i
  *   putall D V, putnone D                all of it; nothing of it (an empty selection)
- *   check D V, checkpart D V             reads and compares all of it, this rank's block
+ *   check D V, checkpart D V, zeros D    reads and compares all of it, this rank's block; all is 0
  *   keep D, write V, read V, drop        opens a dataset and leaves it open; putall and check of it; closes it
  *   group G, attr A V, checkattr A V     of the current file
  *   accessible F                         H5Fis_accessible
@@ -41,6 +41,7 @@
 #endif
 
 #define MAX_FILES 64
+#define ZEROS     INT64_MIN
 
 struct opened {
     hid_t id;
@@ -189,12 +190,14 @@ enum part {
 
 static int compare(const int64_t *values, hsize_t from, hsize_t count, int64_t value)
 {
-    for (hsize_t i = 0; i < count; i++)
-        if (values[i] != value + (int64_t)(from + i)) {
+    for (hsize_t i = 0; i < count; i++) {
+        int64_t want = value == ZEROS ? 0 : value + (int64_t)(from + i);
+        if (values[i] != want) {
             printf("h5do: rank %d: element %llu is %" PRId64 ", not %" PRId64 "\n", rank,
-                   (unsigned long long)(from + i), values[i], value + (int64_t)(from + i));
+                   (unsigned long long)(from + i), values[i], want);
             return -1;
         }
+    }
     return 0;
 }
 
@@ -342,6 +345,8 @@ static int call_of_data(const char *verb, const char *a, int64_t value)
         return transfer_named(a, NOTHING, value, 1);
     if (strcmp(verb, "check") == 0)
         return transfer_named(a, ALL, value, 0);
+    if (strcmp(verb, "zeros") == 0)
+        return transfer_named(a, ALL, ZEROS, 0);
     if (strcmp(verb, "checkpart") == 0)
         return transfer_named(a, BLOCK, value, 0);
     if (strcmp(verb, "keep") == 0)

@@ -1,0 +1,348 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Opens, closes, versions and names, with one process a program. Native is the oracle of the cases that
+# both can do.
+# usage: files.sh native|market CASE...
+# shellcheck source=tests/vol/h5do.sh
+mode=$1
+. "$(dirname "$0")/h5do.sh"
+shift
+
+write() { one "create $1" "make d 100" "putall d $2" "close"; } # FILE VALUE
+reads() { one "open $1" "check d $2"; }                          # FILE VALUE
+
+# ---- opens
+
+modes_of_open() {
+    write x.h5 5
+    one "! excl x.h5"
+    one "excl y.h5" "make d 10" "putall d 1" "close" "! excl y.h5" "create y.h5" "! check d 1" "close"
+    one "openrw x.h5" "putall d 6" "make e 5" "putall e 7" "close"
+    one "open x.h5" "check d 6" "check e 7" "! putall d 1" "close"
+    one "! open none.h5" "! openrw none.h5"
+    reads x.h5 6
+}
+
+same_process_twice() {
+    one "create x.h5" "make d 100" "putall d 5" "openrw x.h5" "check d 5" "putall d 6" "use 0" "check d 6" "close" \
+        "use 0" "check d 6" "close"
+    reads x.h5 6
+    one "open x.h5" "open x.h5" "check d 6" "close" "check d 6" "close"
+    one "open x.h5" "! openrw x.h5" "! create x.h5" "check d 6" "close"
+}
+
+exit_without_close() {
+    one "create x.h5" "make d 100" "putall d 5"
+    reads x.h5 5
+    one "create y.h5" "make d 100" "putall d 5" "keep d" "write 6" "exit"
+    reads y.h5 6
+}
+
+dataset_outlives_file() { # weak close
+    one "create x.h5" "make d 100" "keep d" "close" "write 5" "drop"
+    reads x.h5 5
+}
+
+names() {
+    write "µ-файл-文件.h5" 5
+    reads "µ-файл-文件.h5" 5
+    mkdir -p "a b/c" real
+    write "a b/c/../x.h5" 6
+    reads "a b/x.h5" 6
+    reads "./a b//x.h5" 6
+    cd "a b/c" || return
+    write ../../up.h5 7
+    cd ../..
+    reads "$PWD/up.h5" 7
+    ln -s real folder
+    write folder/x.h5 8
+    reads real/x.h5 8
+    ln -s real/x.h5 link.h5
+    reads link.h5 8
+    one "openrw link.h5" "putall d 9" "close"
+    reads real/x.h5 9
+    write link.h5 10
+    reads real/x.h5 10
+    [[ -L link.h5 ]] || fail "the symbolic link is gone"
+    ln -s real/later.h5 dangling.h5
+    write dangling.h5 11
+    reads dangling.h5 11
+    reads real/later.h5 11
+    ln real/x.h5 hard.h5
+    reads hard.h5 10
+}
+
+long_paths() {
+    local top=$PWD part i
+    part=$(printf 'ordner-%0190d' 1)
+    for ((i = 0; i < 19; i++)); do
+        mkdir "$part" && cd "$part" || fail "no deep folder"
+    done
+    write x.h5 5
+    reads x.h5 5
+    ((${#PWD} < 4080)) && reads "$PWD/x.h5" 5
+    write "$PWD/y.h5" 6
+    reads y.h5 6
+    part=$(printf 'ordner-%0190d' 1)
+    for ((i = 0; i < 4; i++)); do # from here on no absolute path reaches the file
+        mkdir "$part" && cd "./$part" || fail "no deeper folder"
+    done
+    write x.h5 5
+    reads x.h5 5
+    cd "$top" || exit 1
+}
+
+# ---- the market alone
+
+# (Native truncates the file before it finds it locked.)
+second_writer_is_refused() {
+    background first "$H5DO" "create x.h5" "make d 100" "putall d 5" "mark open" "await go" "close"
+    await open
+    one "! create x.h5"
+    says "x.h5' is open for writing in h5do (pid "
+    one "! openrw x.h5"
+    says "x.h5' is open for writing in h5do (pid "
+    : >go
+    finished first 0
+    reads x.h5 5
+}
+
+stays_in_memory() {
+    one "create x.h5" "make d 1000000" "putall d 5" "close"
+    is_stub x.h5 || fail "x.h5 is on disk"
+    umask 027
+    write y.h5 1
+    [[ $(stat -c %a y.h5) == 640 ]] || fail "the stub doesn't follow umask"
+    umask 022
+}
+
+moved_stub() {
+    one "create x.tmp" "make d 100" "putall d 5" "close"
+    mv x.tmp x.h5
+    reads x.h5 5
+    one "create x.tmp" "make d 100" "putall d 6" "close"
+    mv x.tmp x.h5
+    reads x.h5 6
+    mkdir sub
+    mv x.h5 sub/
+    reads sub/x.h5 6
+    one "! open x.h5"
+    mv sub other
+    one "openrw other/x.h5" "putall d 7" "close"
+    reads other/x.h5 7
+    one "! open sub/x.h5"
+    background writer "$H5DO" "create w.tmp" "make d 100" "putall d 8" "mark open" "await go" "close"
+    await open
+    mv w.tmp w.h5 # while it is being written
+    : >go
+    finished writer 0
+    reads w.h5 8
+}
+
+removed_stub() {
+    local before
+    write y.h5 1
+    before=$(market_value memory.used_bytes)
+    one "create x.h5" "make d 4000000" "putall d 5" "close"
+    (($(market_value memory.used_bytes) > before + 30000000)) || fail "used_bytes doesn't count x.h5"
+    rm x.h5
+    until_true 2 used_is_at_most "$before" || fail "memory isn't back within 2 s"
+    one "! open x.h5"
+    mkdir folder
+    one "create folder/x.h5" "make d 4000000" "putall d 5" "close"
+    rm -r folder
+    until_true 2 used_is_at_most "$before" || fail "memory of a removed folder isn't back"
+    reads y.h5 1
+}
+used_is_at_most() { (($(market_value memory.used_bytes) <= $1)); }
+
+removed_while_open() { # as native: who has it open keeps it, and it is gone with that
+    one "create x.h5" "make d 100" "putall d 5" "close"
+    background reader "$H5DO" "open x.h5" "mark open" "await go" "check d 5" "close"
+    await open
+    rm x.h5
+    sleep 1.5
+    : >go
+    finished reader 0
+    one "! open x.h5"
+    background writer "$H5DO" "create w.h5" "make d 100" "putall d 5" "mark open2" "await go2" "close"
+    await open2
+    rm w.h5
+    sleep 1.5
+    : >go2
+    finished writer any
+    [[ ! -e w.h5 ]] || fail "the removed w.h5 was created again"
+    one "! open w.h5"
+}
+
+readonly_folder() {
+    mkdir folder
+    write folder/x.h5 5
+    chmod 555 folder
+    if [[ -w folder ]]; then # root: a read-only mount shows the same
+        mount --bind folder folder 2>/dev/null && mount -o remount,ro,bind folder 2>/dev/null || {
+            umount folder 2>/dev/null
+            echo "no read-only folder for root: skipped"
+            return
+        }
+    fi
+    one "open folder/x.h5" "check d 5" "close" "create folder/y.h5" "make d 100" "putall d 6" "close" \
+        "openrw folder/x.h5" "putall d 7" "close"
+    [[ ! -e folder/y.h5 ]] || fail "a stub in a read-only folder"
+    reads folder/y.h5 6
+    reads folder/x.h5 7
+    one "openrw folder/y.h5" "putall d 8" "close"
+    reads folder/y.h5 8
+    run 0 h5market rm folder/y.h5
+    one "! open folder/y.h5"
+    umount -l folder 2>/dev/null
+    chmod 755 folder
+}
+
+bind_mounts() {
+    mkdir real bound
+    mount --bind real bound 2>/dev/null || exit 77
+    write real/x.h5 5
+    reads bound/x.h5 5
+    write bound/x.h5 6
+    reads real/x.h5 6
+    write bound/y.h5 7
+    reads real/y.h5 7
+    rm bound/*.h5 # the daemon looks after the entries, through the mount
+    until_true 3 umount bound || fail "the mount stays busy"
+}
+
+native_file_in_the_way() {
+    HDF5_VOL_CONNECTOR='' run 0 env -u HDF5_VOL_CONNECTOR "$H5DO" "create x.h5" "make d 100" "putall d 5" "close"
+    cp -p x.h5 before.h5
+    reads x.h5 5 # read through
+    cmp x.h5 before.h5 || fail "a read touched the native file"
+    write x.h5 6
+    reads x.h5 6
+    cmp x.h5 before.h5 || fail "the old file isn't whole after a create over it"
+    run 0 env -u HDF5_VOL_CONNECTOR "$H5DO" "open x.h5" "check d 5" "close"
+    one "openrw x.h5" "putall d 7" "close"
+    reads x.h5 7
+    cmp x.h5 before.h5 || fail "an append in memory touched the native file"
+    # A file that is written natively afterwards wins.
+    run 0 env -u HDF5_VOL_CONNECTOR "$H5DO" "create z.h5" "make d 100" "putall d 9" "close"
+    mv z.h5 x.h5
+    reads x.h5 9
+    cp -p before.h5 y.h5
+    one "! excl y.h5"
+    one "openrw y.h5" "check d 5" "putall d 10" "close"
+    reads y.h5 10
+}
+
+old_version_stays_open() {
+    local step
+    write x.h5 1000
+    background reader "$H5DO" "open x.h5" "mark open" "await go" "check d 1000" "close"
+    await open
+    for step in 1 2 3 4 5; do
+        write x.h5 "$step"
+        reads x.h5 "$step"
+    done
+    : >go
+    finished reader 0
+    [[ $(versions_of x.h5) == 6 ]] || fail "the newest version isn't 6"
+    run 0 h5market stat --json x.h5
+    [[ $(grep -c '"number"' out) -le 1 ]] || fail "old versions are left"
+}
+
+version_by_number() {
+    printf 'files:\n  - {match: "x.h5", keep: 3}\n' >h5market.yaml
+    export H5MARKET_CONFIG=$PWD/h5market.yaml
+    local step
+    for step in 1 2 3 4; do write x.h5 "$step"; done
+    run 0 env HDF5_VOL_CONNECTOR="market version=2" "$H5DO" "open x.h5" "check d 2"
+    run 0 env HDF5_VOL_CONNECTOR="market version=4" "$H5DO" "open x.h5" "check d 4"
+    run 0 env HDF5_VOL_CONNECTOR="market version=1" "$H5DO" "! open x.h5"
+    says "x.h5" "version 1"
+    run 0 env HDF5_VOL_CONNECTOR="market version=9" "$H5DO" "! open x.h5"
+    says "version 9"
+    reads x.h5 4
+    unset H5MARKET_CONFIG
+}
+
+waiting() {
+    export HDF5_VOL_CONNECTOR="market wait=20"
+    background reader "$H5DO" "open x.h5" "check d 5"
+    background other "$H5DO" "open x.h5" "check d 5"
+    sleep 0.7
+    write x.h5 5
+    finished reader 0
+    finished other 0
+    export HDF5_VOL_CONNECTOR="market wait=1"
+    run 0 "$H5DO" "say t" "! open none.h5" "say after"
+    says "none.h5" "nobody published it"
+    grep -qE '^after (0\.9|1\.)' out || fail "wait=1 didn't wait a second"
+    export HDF5_VOL_CONNECTOR=market
+    run 0 "$H5DO" "say t" "! open none.h5" "say after"
+    grep -qE '^after 0\.[0-4]' out || fail "an open without wait waited"
+    # A writer has it open and nothing is published: waits without `wait`, too.
+    background writer "$H5DO" "create w.h5" "make d 100" "putall d 8" "mark open" "sleep 1" "close"
+    await open
+    one "open w.h5" "check d 8"
+    finished writer 0
+}
+
+after_start() {
+    write x.h5 1
+    HDF5_VOL_CONNECTOR="market after=start wait=20" background reader "$H5DO" "open x.h5" "check d 2"
+    HDF5_VOL_CONNECTOR="market after=start" run 0 "$H5DO" "! open x.h5"
+    says "x.h5"
+    sleep 0.7
+    write x.h5 2
+    finished reader 0
+}
+
+publish_at_flush() {
+    printf 'files:\n  - {match: "x.h5", publish: flush}\n' >h5market.yaml
+    export H5MARKET_CONFIG=$PWD/h5market.yaml
+    background writer "$H5DO" "create x.h5" "make d 100" "putall d 1" "flush" "mark one" "await go" "putall d 2" \
+        "flush" "mark two" "await go2" "close"
+    await one
+    reads x.h5 1
+    background reader "$H5DO" "open x.h5" "mark open" "await two" "check d 1" "close"
+    await open
+    : >go
+    await two
+    reads x.h5 2
+    finished reader 0
+    : >go2
+    finished writer 0
+    reads x.h5 2
+    unset H5MARKET_CONFIG
+}
+
+fork_after_use() {
+    one "create x.h5" "make d 100" "putall d 5" "fork sleep 0" "fork close" "check d 5" "putall d 6" "close"
+    reads x.h5 6
+    [[ $(versions_of x.h5) == 1 ]] || fail "a child published"
+    background writer "$H5DO" "create y.h5" "make d 100" "putall d 5" "fork sleep 0" "mark forked" "await go" "close"
+    await forked
+    one "! create y.h5"
+    says "is open for writing"
+    : >go
+    finished writer 0
+    reads y.h5 5
+    one "open x.h5" "fork close" "fork exit" "check d 6" "close"
+    # What a child opens itself is refused or works, but never hangs.
+    one "open x.h5" "fork open y.h5" "check d 6" 2>/dev/null || true
+}
+
+abort_does_not_publish() {
+    write x.h5 5
+    ulimit -c 0
+    run 134 "$H5DO" "create x.h5" "make d 100" "putall d 6" "abort" 2>/dev/null
+    reads x.h5 5
+    run 134 "$H5DO" "create y.h5" "make d 100" "putall d 6" "abort" 2>/dev/null
+    one "! open y.h5"
+    says "y.h5"
+    write y.h5 7
+    reads y.h5 7
+}
+
+run_cases "$@"
