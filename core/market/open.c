@@ -178,11 +178,12 @@ static void fail_not_found(struct mkt_market *market, struct group *group,
         mkt_open_fail(market, group, MKT_NOT_FOUND, "'%s' is not in the market any more: %s", path,
                       withdrawn->why);
     else if (by_stub && !object)
-        mkt_open_fail(market, group, MKT_NOT_FOUND,
-                      "'%s' is a left-over stub: the market no longer has its object (withdrawn, or "
-                      "the daemon was restarted), and the data with it; remove the file or write "
-                      "it anew",
-                      path);
+        mkt_open_fail(
+            market, group, MKT_NOT_FOUND,
+            "'%s' is a left-over stub: the market no longer has its object (withdrawn, or "
+            "the daemon was restarted), and the data with it; remove the file or write "
+            "it anew",
+            path);
     else if (group->version != 0 && object)
         mkt_open_fail(
             market, group, MKT_NOT_FOUND, "version %llu of '%s' is not there; the newest is %llu",
