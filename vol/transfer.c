@@ -82,8 +82,10 @@ static herr_t refuse_transform(const struct mkt_vol_transfer *transfer)
         length = H5Pget_data_transform(transfer->dxpl, NULL, 0);
     }
     H5E_END_TRY
-    if (length <= 0)
+    if (length <= 0) {
+        H5Eclear2(H5E_DEFAULT); /* to have none counts as an error there */
         return 0;
+    }
     return mkt_vol_fail(H5E_DATASET, H5E_UNSUPPORTED,
                         "%s: data transforms are not supported for data in the market; use mode "
                         "`file` for this path",
