@@ -203,11 +203,19 @@ static void *open_in_market(struct opening *opening)
     if (status == MKT_OK)
         return opened.source == MKT_SOURCE_NATIVE ? pass_through(opening)
                                                   : enter_market(opening, &opened);
-    /* Nothing there: native says so in its own words. A left-over stub would mislead it. */
-    if (status == MKT_NOT_FOUND && !opening->create &&
-        mkt_path_kind(opening->path) != MKT_PATH_STUB)
-        return pass_through(opening);
     return fail_open(opening, status, &error);
+}
+
+/* Native, unless a stub stands there: it would say of it that it isn't an HDF5 file. */
+static void *open_without_market(struct opening *opening)
+{
+    struct mkt_open request = {.path = opening->path, .intent = MKT_INTENT_READ, .size = 1};
+    struct mkt_opened opened;
+    struct mkt_error error = {0};
+    if (mkt_path_kind(opening->path) != MKT_PATH_STUB ||
+        mkt_client_open(NULL, &request, &opened, &error) == MKT_OK)
+        return pass_through(opening);
+    return fail_open(opening, error.status, &error);
 }
 
 /* Connects this rank: true if it has a client now. A failure that isn't "no market here" is pushed
@@ -259,16 +267,8 @@ static void *open_by_rule(struct opening *opening)
     case MKT_VOL_VERDICT_MARKET:
         return open_in_market(opening);
     case MKT_VOL_VERDICT_NATIVE:
-        if (!opening->client && !opening->create && mkt_path_kind(opening->path) == MKT_PATH_STUB) {
-            struct mkt_error error = {0};
-            mkt_error_set(&error, MKT_NOT_FOUND,
-                          "%s stands for a file in memory, and no market runs here; it is gone, "
-                          "remove it with "
-                          "`h5market rm` or `rm`",
-                          opening->path);
-            return fail_open(opening, MKT_NOT_FOUND, &error);
-        }
-        return pass_through(opening);
+        return opening->client || opening->create ? pass_through(opening)
+                                                  : open_without_market(opening);
     case MKT_VOL_VERDICT_INCOMPLETE:
     case MKT_VOL_VERDICT_APART:
         if (opening->group.rank == 0)
