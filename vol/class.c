@@ -5,7 +5,7 @@
 #include "vol/context.h"
 #include "vol/error.h"
 #include "vol/external.h"
-#include "vol/file_state.h"
+#include "vol/file_lists.h"
 #include "vol/info.h"
 #include "vol/object.h"
 
@@ -38,6 +38,7 @@ static herr_t terminate(void)
     mkt_vol_files_settle();
     mkt_vol_context_fini();
     mkt_vol_external_forget();
+    mkt_vol_lists_forget();
     mkt_vol_error_fini();
     return 0;
 }

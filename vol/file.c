@@ -179,19 +179,40 @@ static enum mkt_status ask(struct opening *opening, struct mkt_opened *opened_ou
     return status;
 }
 
+/* The errno that a program finds after an open that failed; 0: none fits. */
+static int errno_of(enum mkt_status status)
+{
+    switch (status) {
+    case MKT_NOT_FOUND:
+        return ENOENT;
+    case MKT_EXISTS:
+        return EEXIST;
+    case MKT_BUSY:
+        return EAGAIN;
+    case MKT_DENIED:
+        return EACCES;
+    default:
+        return 0;
+    }
+}
+
+/* In the words of HDF5's drivers where there is an errno: h5py and others look for it in the text.
+ */
 static void *fail_open(const struct opening *opening, enum mkt_status status,
                        struct mkt_error *error)
 {
+    int number = errno_of(status);
     error->status = status;
-    mkt_vol_fail_status(error);
+    if (number) {
+        mkt_vol_fail(H5E_FILE, H5E_CANTOPENFILE,
+                     "unable to open file: name = '%s', errno = %d, error message = '%s': %s",
+                     opening->path, number, strerror(number), error->text);
+        errno = number;
+    } else {
+        mkt_vol_fail_status(error);
+    }
     mkt_vol_fail(H5E_FILE, H5E_CANTOPENFILE, "can't %s %s in the market",
                  opening->create ? "create" : "open", opening->path);
-    if (status == MKT_NOT_FOUND)
-        errno = ENOENT;
-    else if (status == MKT_EXISTS)
-        errno = EEXIST;
-    else if (status == MKT_BUSY)
-        errno = EAGAIN;
     return NULL;
 }
 

@@ -5,15 +5,26 @@
  * image ends where the file does. */
 #define CORE_INCREMENT 1
 
-/* Drivers have no name to ask for: one whose list has the same driver as a list with sec2. */
+/* Drivers have no name to ask for: sec2 is what a list with sec2 has. Asked once in the library's
+ * life. */
+static hid_t sec2_driver = H5I_INVALID_HID;
+
+void mkt_vol_lists_forget(void)
+{
+    sec2_driver = H5I_INVALID_HID;
+}
+
 static bool is_sec2(hid_t driver)
 {
+    if (sec2_driver >= 0)
+        return driver == sec2_driver;
     hid_t list = H5Pcreate(H5P_FILE_ACCESS);
     if (list < 0)
         return false;
-    bool same = H5Pset_fapl_sec2(list) >= 0 && H5Pget_driver(list) == driver;
+    if (H5Pset_fapl_sec2(list) >= 0)
+        sec2_driver = H5Pget_driver(list);
     H5Pclose(list);
-    return same;
+    return driver == sec2_driver;
 }
 
 /* mpio, or another driver over MPI: that one has no communicator to give and is passed through. */

@@ -6,6 +6,9 @@
 
 #include "vol/file_state.h"
 
+/* When the library ends, ids lose their meaning. */
+void mkt_vol_lists_forget(void);
+
 /* The driver, if the market takes its files. */
 enum mkt_vol_driver mkt_vol_list_driver(hid_t fapl);
 /* The same list for the native connector. */

@@ -21,7 +21,7 @@ static void make_token(uint8_t *token)
 
 static enum mkt_vol_verdict decide_alone(const struct mkt_vol_vote *vote, uint8_t *token_out)
 {
-    make_token(token_out);
+    memset(token_out, 0, MKT_ID_BYTES); /* nobody to tell */
     if (vote->failed)
         return MKT_VOL_VERDICT_FAILED;
     return vote->daemon && vote->wants_market ? MKT_VOL_VERDICT_MARKET : MKT_VOL_VERDICT_NATIVE;
