@@ -12,13 +12,6 @@ void mkt_vol_group_init(struct mkt_vol_group *group)
     group->size = 1;
 }
 
-static void make_token(uint8_t *token)
-{
-    memset(token, 0, MKT_ID_BYTES);
-    if (getrandom(token, MKT_ID_BYTES, 0) != MKT_ID_BYTES)
-        token[0] = 1; /* not unique, but never zero; the kernel's pool is ready long before us */
-}
-
 static enum mkt_vol_verdict decide_alone(const struct mkt_vol_vote *vote, uint8_t *token_out)
 {
     memset(token_out, 0, MKT_ID_BYTES); /* nobody to tell */
@@ -40,6 +33,13 @@ enum {
     NOT_DAEMON = DAEMON + 2,
     WORDS = NOT_DAEMON + 2
 };
+
+static void make_token(uint8_t *token)
+{
+    memset(token, 0, MKT_ID_BYTES);
+    if (getrandom(token, MKT_ID_BYTES, 0) != MKT_ID_BYTES)
+        token[0] = 1; /* not unique, but never zero; the kernel's pool is ready long before us */
+}
 
 static bool mpi_is_on(void)
 {

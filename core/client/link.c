@@ -121,6 +121,16 @@ static enum mkt_status open_socket(const char *directory, int directory_fd, uint
     return status;
 }
 
+/* A receive sleeps by itself, for a while, where MSG_DONTWAIT doesn't forbid it. */
+static int sleep_in_receive(int fd)
+{
+    struct timeval slice = {.tv_usec = SLICE_FIRST_MS * 1000};
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof(slice)) != 0)
+        return -1;
+    return fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+}
+
 enum mkt_status mkt_link_open(struct mkt_link *link, const char *directory, uint64_t deadline_ms,
                               struct mkt_error *error)
 {
@@ -135,7 +145,7 @@ enum mkt_status mkt_link_open(struct mkt_link *link, const char *directory, uint
     if (status != MKT_OK)
         return status;
     char *copy = strdup(directory);
-    if (copy == NULL || fstat(fd, &info) != 0) {
+    if (copy == NULL || fstat(fd, &info) != 0 || sleep_in_receive(fd) != 0) {
         free(copy);
         close(fd);
         return mkt_error_set(error, MKT_NO_MEMORY, "out of memory");
@@ -184,13 +194,22 @@ enum mkt_status mkt_link_lose(struct mkt_link *link, struct mkt_error *error,
     return mkt_error_set(error, status, "%s; its log is %s/" MKT_LOG_NAME, text, link->directory);
 }
 
+static enum mkt_status check_not_lost(const struct mkt_link *link, struct mkt_error *error)
+{
+    if (!link->lost)
+        return MKT_OK;
+    return mkt_error_set(error, MKT_PEER_DOWN,
+                         "the connection to the market daemon was lost before; its log is "
+                         "%s/" MKT_LOG_NAME,
+                         link->directory != NULL ? link->directory : "?");
+}
+
+/* Before bytes go out. */
 static enum mkt_status check_stream(struct mkt_link *link, struct mkt_error *error)
 {
-    if (link->lost)
-        return mkt_error_set(error, MKT_PEER_DOWN,
-                             "the connection to the market daemon was lost before; its log is "
-                             "%s/" MKT_LOG_NAME,
-                             link->directory != NULL ? link->directory : "?");
+    enum mkt_status status = check_not_lost(link, error);
+    if (status != MKT_OK)
+        return status;
     if (!is_our_socket(link))
         return mkt_link_lose(link, error, MKT_PEER_DOWN,
                              "the program closed the descriptor of the connection to the "
@@ -236,7 +255,7 @@ static enum mkt_status queue_frame(struct mkt_link *link, struct mkt_msg *msg, b
 
 enum mkt_status mkt_link_queue(struct mkt_link *link, struct mkt_msg *msg, struct mkt_error *error)
 {
-    enum mkt_status status = check_stream(link, error);
+    enum mkt_status status = check_not_lost(link, error);
     return status == MKT_OK ? queue_frame(link, msg, false, error) : status;
 }
 
@@ -292,8 +311,8 @@ static void take_fds(struct mkt_link *link, struct msghdr *message)
     }
 }
 
-/* Reads what there is. MKT_STALE: nothing now. */
-static enum mkt_status receive_some(struct mkt_link *link, struct mkt_error *error)
+/* Reads what there is, or, if it `sleeps`, what comes in SLICE_FIRST_MS. MKT_STALE: nothing. */
+static enum mkt_status receive_some(struct mkt_link *link, bool sleeps, struct mkt_error *error)
 {
     union {
         char bytes[CMSG_SPACE(MKT_LINK_FDS * sizeof(int))];
@@ -304,7 +323,7 @@ static enum mkt_status receive_some(struct mkt_link *link, struct mkt_error *err
                              .msg_iovlen = 1,
                              .msg_control = control.bytes,
                              .msg_controllen = sizeof(control.bytes)};
-    ssize_t bytes = recvmsg(link->fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    ssize_t bytes = recvmsg(link->fd, &message, MSG_CMSG_CLOEXEC | (sleeps ? 0 : MSG_DONTWAIT));
     if (bytes < 0 && (errno == EINTR || errno == EAGAIN))
         return MKT_STALE;
     if (bytes <= 0)
@@ -362,10 +381,10 @@ static enum mkt_status decode_frame(struct mkt_link *link, struct mkt_msg *msg_o
     return MKT_OK;
 }
 
-/* The next frame, if one has come. MKT_STALE: not yet. The frame handed out before is dropped
- * first. */
-static enum mkt_status next_frame(struct mkt_link *link, struct mkt_msg *msg_out, int *fd_out,
-                                  struct mkt_error *error)
+/* The next frame, if one has come or, if it `sleeps`, comes soon. MKT_STALE: not yet. The frame
+ * handed out before is dropped first. */
+static enum mkt_status next_frame(struct mkt_link *link, bool sleeps, struct mkt_msg *msg_out,
+                                  int *fd_out, struct mkt_error *error)
 {
     if (link->in_used > 0) {
         link->in_bytes -= link->in_used;
@@ -382,7 +401,7 @@ static enum mkt_status next_frame(struct mkt_link *link, struct mkt_msg *msg_out
             return decode_frame(link, msg_out, fd_out, error);
         if (!buffer_reserve(&link->in, &link->in_capacity, bytes, IN_FIRST_BYTES))
             return mkt_link_lose(link, error, MKT_NO_MEMORY, "out of memory");
-        status = receive_some(link, error);
+        status = receive_some(link, sleeps, error);
         if (status != MKT_OK)
             return status;
     }
@@ -402,7 +421,7 @@ static enum mkt_status explain_broken(struct mkt_link *link, int reason, struct 
 {
     struct mkt_msg msg;
     int fd = -1;
-    while (next_frame(link, &msg, &fd, NULL) == MKT_OK) {
+    while (next_frame(link, false, &msg, &fd, NULL) == MKT_OK) {
         if (fd >= 0)
             close(fd);
         if (msg.type == MKT_MSG_ERROR && msg.request == 0)
@@ -478,9 +497,8 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Sleeps until bytes come, a deadline nears or it is time for a tick. */
-static enum mkt_status wait_for_bytes(struct mkt_link *link, struct waiting *waiting,
-                                      struct mkt_error *error)
+/* How long to sleep until a deadline nears or it is time for a tick. */
+static uint64_t sleep_ms(const struct mkt_link *link, const struct waiting *waiting)
 {
     uint64_t now_ms = mkt_now_ms();
     uint64_t until_ms = earlier(waiting->wait->deadline_ms, link->heard_ms + link->silence_ms);
@@ -490,14 +508,24 @@ static enum mkt_status wait_for_bytes(struct mkt_link *link, struct waiting *wai
         bool young = now_ms - waiting->started_ms < SLICE_GROWS_MS;
         until_ms = earlier(until_ms, now_ms + (young ? SLICE_FIRST_MS : SLICE_LATER_MS));
     }
-    uint64_t sleep_ms = until_ms > now_ms ? until_ms - now_ms : 0;
-    struct pollfd poll_fd = {.fd = link->fd, .events = POLLIN};
-    int ready = poll(&poll_fd, 1, sleep_ms < INT_MAX ? (int)sleep_ms : INT_MAX);
-    if (ready > 0)
-        return MKT_OK;
+    return until_ms > now_ms ? until_ms - now_ms : 0;
+}
+
+static enum mkt_status after_sleep(struct mkt_link *link, struct waiting *waiting,
+                                   struct mkt_error *error)
+{
     if (waiting->wait->tick != NULL && waiting->wait->tick(waiting->wait->context))
         return MKT_CANCELLED;
     return check_deadlines(link, waiting, error);
+}
+
+static enum mkt_status wait_for_bytes(struct mkt_link *link, struct waiting *waiting,
+                                      struct mkt_error *error)
+{
+    uint64_t ms = sleep_ms(link, waiting);
+    struct pollfd poll_fd = {.fd = link->fd, .events = POLLIN};
+    int ready = poll(&poll_fd, 1, ms < INT_MAX ? (int)ms : INT_MAX);
+    return ready > 0 ? MKT_OK : after_sleep(link, waiting, error);
 }
 
 /* Any frame with this number; those to earlier requests (a ping, a request given up) are dropped.
@@ -509,9 +537,11 @@ static enum mkt_status await_number(struct mkt_link *link, uint64_t number,
     uint64_t now_ms = mkt_now_ms();
     struct waiting waiting = {.wait = wait, .started_ms = now_ms, .pinged_ms = now_ms};
     link->heard_ms = now_ms;
+    /* Most answers come at once: the first sleep is in the receive, which saves two calls. */
+    bool sleeps = sleep_ms(link, &waiting) >= SLICE_FIRST_MS;
     for (;;) {
         int fd = -1;
-        enum mkt_status status = next_frame(link, reply_out, &fd, error);
+        enum mkt_status status = next_frame(link, sleeps, reply_out, &fd, error);
         if (status == MKT_OK && reply_out->request == number) {
             *fd_out = fd;
             return MKT_OK;
@@ -527,9 +557,11 @@ static enum mkt_status await_number(struct mkt_link *link, uint64_t number,
             continue;
         }
         if (status == MKT_STALE)
-            status = wait_for_bytes(link, &waiting, error);
+            status = sleeps ? after_sleep(link, &waiting, error)
+                            : wait_for_bytes(link, &waiting, error);
         if (status != MKT_OK)
             return status;
+        sleeps = false;
     }
 }
 
