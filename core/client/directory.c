@@ -110,9 +110,13 @@ enum mkt_status mkt_client_directory(const char *wanted, bool create, char *path
     enum mkt_status status = absolute_directory(wanted, path_out, capacity, error);
     if (status != MKT_OK)
         return status;
-    if (create && mkdir(path_out, 0700) != 0 && errno != EEXIST)
-        return mkt_error_set(error, mkt_status_from_errno(errno),
-                             "can't make the market's folder %s: %s", path_out, strerror(errno));
+    if (create && mkdir(path_out, 0700) != 0 && errno != EEXIST) {
+        /* NOT_FOUND would mean that no market is wanted. */
+        status = errno == ENOENT ? MKT_IO_ERROR : mkt_status_from_errno(errno);
+        return mkt_error_set(error, status,
+                             "can't make the market's folder %s: %s; name another with H5MARKET_DIR",
+                             path_out, strerror(errno));
+    }
     status = mkt_directory_open(path_out, &fd, error);
     if (status == MKT_NOT_FOUND && !create)
         return MKT_OK;
