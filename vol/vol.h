@@ -46,10 +46,13 @@ struct mkt_vol_file {
 void mkt_vol_file_poison(struct mkt_vol_file *file, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+#define MKT_VOL_OBJECT_MARK UINT64_C(0x746b72616d6c6f76)
+
 struct mkt_vol_array; /* arrays.c: the redirected raw data of one dataset, lives as long as its file
                        */
 
 struct mkt_vol_object {
+    uint64_t mark;           /* MKT_VOL_OBJECT_MARK: HDF5 2.x's tools hand in native objects, too */
     void *under;        /* the native connector's object */
     hid_t under_vol_id; /* a reference to the native connector's id */
     H5I_type_t type;
