@@ -75,11 +75,12 @@ static void *open_image(const struct opening *opening, struct mkt_vol_file *file
         return NULL;
     void *under =
         mkt_vol_image_set(image, list) < 0 ? NULL : native_open(opening, file->state->name, list);
+    hid_t errors = under ? H5I_INVALID_HID : H5Eget_current_stack();
+    mkt_vol_list_core_close(list);
     if (!under) {
-        mkt_vol_close_list_keeping_errors(list);
+        H5Eset_current_stack(errors);
         return NULL;
     }
-    H5Pclose(list);
     struct mkt_vol_object *object = mkt_vol_object_wrap(under, mkt_vol_native_id(), H5I_FILE, file);
     if (!object)
         H5VLfile_close(under, mkt_vol_native_id(), opening->dxpl, NULL);
@@ -135,7 +136,9 @@ static void *enter_market(struct opening *opening, const struct mkt_opened *open
         mkt_vol_fail(H5E_RESOURCE, H5E_NOSPACE, "no memory for %s, or its index is damaged",
                      opening->path);
     } else {
-        object = open_image(opening, file, file->image);
+        do
+            object = open_image(opening, file, file->image);
+        while (!object && mkt_vol_file_rename(file));
     }
     if (object) {
         mkt_vol_image_opened(file->image);
@@ -345,12 +348,27 @@ static void *open_through_market(struct opening *opening)
     return object;
 }
 
+static unsigned library_major(void)
+{
+    unsigned major = 0, minor, release;
+    return H5get_libversion(&major, &minor, &release) < 0 ? 0 : major;
+}
+
 static void *open_file(struct opening *opening)
 {
     bool may_be_search = mkt_vol_context_take_accessible(opening->path);
     struct mkt_vol_object *object = open_through_market(opening);
-    if (object && may_be_search)
-        object->found_by_search = is_native_to_hdf5(object->under);
+    if (!object || !may_be_search || !is_native_to_hdf5(object->under))
+        return object;
+    /* From 2.0 on HDF5 goes on to treat it as native's, and would crash on it. */
+    if (library_major() >= 2) {
+        mkt_vol_file_close(object, opening->dxpl, NULL);
+        mkt_vol_fail(H5E_FILE, H5E_CANTOPENFILE,
+                     "%s is in the market: set HDF5_VOL_CONNECTOR=market to open it",
+                     opening->path);
+        return NULL;
+    }
+    object->found_by_search = true;
     return object;
 }
 

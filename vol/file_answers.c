@@ -33,6 +33,9 @@ static herr_t get_name(const struct mkt_vol_file *file, H5VL_file_get_name_args_
 
 herr_t mkt_vol_file_get(void *object, H5VL_file_get_args_t *args, hid_t dxpl, void **request)
 {
+    /* HDF5 2.x's tools ask with what H5VLobject gave them: native's object. */
+    if (as_object(object)->mark != MKT_VOL_OBJECT_MARK)
+        return H5VLfile_get(object, mkt_vol_native_id(), args, dxpl, request);
     if (!mkt_vol_object_usable(object))
         return -1;
     const struct mkt_vol_file *file = as_object(object)->file;

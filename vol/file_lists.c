@@ -9,9 +9,33 @@
  * life. */
 static hid_t sec2_driver = H5I_INVALID_HID;
 
+/* What mkt_vol_list_core makes of the default list, kept from file to file: making it takes longer
+ * than a message. */
+static struct {
+    hid_t list; /* H5I_INVALID_HID: none */
+    hid_t like; /* the default list as it was then; 1.14 lets a program change it */
+    bool lent;
+} kept = {.list = H5I_INVALID_HID, .like = H5I_INVALID_HID};
+
+static void close_list(hid_t *list)
+{
+    /* When the library ends, lists may be gone before us. */
+    if (*list >= 0 && H5Iis_valid(*list) > 0)
+        H5Pclose(*list);
+    *list = H5I_INVALID_HID;
+}
+
+static void drop_kept(void)
+{
+    close_list(&kept.list);
+    close_list(&kept.like);
+}
+
 void mkt_vol_lists_forget(void)
 {
     sec2_driver = H5I_INVALID_HID;
+    drop_kept();
+    kept.lent = false;
 }
 
 static bool is_sec2(hid_t driver)
@@ -82,7 +106,7 @@ static herr_t from_mpio(hid_t list)
 }
 #endif
 
-hid_t mkt_vol_list_core(hid_t fapl, enum mkt_vol_driver driver)
+static hid_t make_core(hid_t fapl, enum mkt_vol_driver driver)
 {
     hid_t list = mkt_vol_list_native(fapl);
     if (list < 0)
@@ -100,6 +124,38 @@ hid_t mkt_vol_list_core(hid_t fapl, enum mkt_vol_driver driver)
 err_list:
     H5Pclose(list);
     return H5I_INVALID_HID;
+}
+
+static void keep_core(hid_t fapl, hid_t list)
+{
+    drop_kept();
+    kept.like = H5Pcopy(fapl);
+    if (kept.like < 0)
+        return;
+    kept.list = list;
+    kept.lent = true;
+}
+
+hid_t mkt_vol_list_core(hid_t fapl, enum mkt_vol_driver driver)
+{
+    if (fapl != H5P_FILE_ACCESS_DEFAULT || kept.lent)
+        return make_core(fapl, driver);
+    if (kept.list >= 0 && H5Pequal(fapl, kept.like) > 0) {
+        kept.lent = true;
+        return kept.list;
+    }
+    hid_t list = make_core(fapl, driver);
+    if (list >= 0)
+        keep_core(fapl, list);
+    return list;
+}
+
+void mkt_vol_list_core_close(hid_t list)
+{
+    if (list != kept.list)
+        H5Pclose(list);
+    else if (mkt_vol_image_unset(list) >= 0)
+        kept.lent = false;
 }
 
 #if MKT_VOL_MPI

@@ -15,6 +15,8 @@ enum mkt_vol_driver mkt_vol_list_driver(hid_t fapl);
 hid_t mkt_vol_list_native(hid_t fapl);
 /* For native over memory: the core driver, and `driver`'s own defaults where they differ. */
 hid_t mkt_vol_list_core(hid_t fapl, enum mkt_vol_driver driver);
+/* Ends the use of such a list; it may be lent and must not be closed otherwise. */
+void mkt_vol_list_core_close(hid_t list);
 /* Keeps what mkt_vol_list_core takes out of the list. */
 herr_t mkt_vol_list_note(hid_t fapl, struct mkt_vol_file *file);
 /* Turns native's answer into what the application set: its driver again. */

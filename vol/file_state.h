@@ -72,6 +72,9 @@ bool mkt_vol_files_any(void);
 /* A file of the market: takes over client handle and all it is given on success. NULL: out of
  * memory. */
 struct mkt_vol_file *mkt_vol_file_create_state(const char *path, enum mkt_vol_driver driver);
+/* The core driver refuses a name that is on disk, where nothing but chance put it. True: that was
+ * it, and the file has another internal name now. */
+bool mkt_vol_file_rename(struct mkt_vol_file *file);
 /* Enters it into the table once native has it open. */
 void mkt_vol_file_enter(struct mkt_vol_file *file);
 /* The open file at the path, by what stands there. NULL: none. */

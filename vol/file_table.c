@@ -33,16 +33,26 @@ struct mkt_vol_file *mkt_vol_file_passed_through(void)
 static char *make_name(const char *path, uint64_t *serial_out)
 {
     static uint64_t serial;
-    struct stat status;
     char *name = NULL;
-    do {
-        free(name);
-        if (asprintf(&name, "%s" NAME_MARK "%d-%llx", path, (int)getpid(),
-                     (unsigned long long)++serial) < 0)
-            return NULL;
-    } while (lstat(name, &status) == 0); /* the core driver refuses a name that is on disk */
+    if (asprintf(&name, "%s" NAME_MARK "%d-%llx", path, (int)getpid(),
+                 (unsigned long long)++serial) < 0)
+        return NULL;
     *serial_out = serial;
     return name;
+}
+
+bool mkt_vol_file_rename(struct mkt_vol_file *file)
+{
+    struct mkt_vol_file_state *state = file->state;
+    struct stat status;
+    if (lstat(state->name, &status) != 0)
+        return false;
+    char *name = make_name(file->path, &state->serial);
+    if (!name)
+        return false;
+    free(state->name);
+    state->name = name;
+    return true;
 }
 
 struct mkt_vol_file *mkt_vol_file_create_state(const char *path, enum mkt_vol_driver driver)

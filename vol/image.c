@@ -135,6 +135,14 @@ herr_t mkt_vol_image_set(struct mkt_vol_image *image, hid_t fapl)
     return image->lent ? H5Pset_file_image(fapl, (void *)image->lent, image->lent_bytes) : 0;
 }
 
+herr_t mkt_vol_image_unset(hid_t fapl)
+{
+    H5FD_file_image_callbacks_t none = {0};
+    if (H5Pset_file_image(fapl, NULL, 0) < 0)
+        return -1;
+    return H5Pset_file_image_callbacks(fapl, &none);
+}
+
 void mkt_vol_image_opened(struct mkt_vol_image *image)
 {
     image->opened = true;

@@ -24,6 +24,8 @@ void mkt_vol_image_destroy(struct mkt_vol_image *image);
 
 /* Has a file access list open this image; the list must have the core driver. */
 herr_t mkt_vol_image_set(struct mkt_vol_image *image, hid_t fapl);
+/* Takes the image out of the list again. */
+herr_t mkt_vol_image_unset(hid_t fapl);
 /* Native opened it. */
 void mkt_vol_image_opened(struct mkt_vol_image *image);
 

@@ -17,6 +17,7 @@ struct mkt_vol_object *mkt_vol_object_wrap(void *under, hid_t under_vol_id, H5I_
         mkt_vol_fail(H5E_RESOURCE, H5E_NOSPACE, "out of memory for an object's wrapper");
         return NULL;
     }
+    object->mark = MKT_VOL_OBJECT_MARK;
     object->under = under;
     object->under_vol_id = under_vol_id;
     object->type = type;
@@ -42,6 +43,7 @@ void mkt_vol_object_free(struct mkt_vol_object *object)
             mkt_vol_file_object_gone(object->file);
         mkt_vol_file_put_reference(object->file);
     }
+    object->mark = 0;
     free(object);
 }
 
@@ -58,7 +60,8 @@ bool mkt_vol_object_usable(const void *object)
 
 herr_t mkt_vol_object_may_flush(const struct mkt_vol_object *object)
 {
-    if (object->file && object->file->in_market && object->file->state->driver == MKT_VOL_DRIVER_MPIO)
+    if (object->file && object->file->in_market &&
+        object->file->state->driver == MKT_VOL_DRIVER_MPIO)
         return mkt_vol_fail(H5E_FILE, H5E_UNSUPPORTED, "H5Oflush isn't supported for parallel");
     return 0;
 }
