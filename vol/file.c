@@ -78,7 +78,8 @@ static void *open_image(const struct opening *opening, struct mkt_vol_file *file
     hid_t errors = under ? H5I_INVALID_HID : H5Eget_current_stack();
     mkt_vol_list_core_close(list);
     if (!under) {
-        H5Eset_current_stack(errors);
+        if (errors >= 0)
+            H5Eset_current_stack(errors);
         return NULL;
     }
     struct mkt_vol_object *object = mkt_vol_object_wrap(under, mkt_vol_native_id(), H5I_FILE, file);
@@ -348,26 +349,12 @@ static void *open_through_market(struct opening *opening)
     return object;
 }
 
-static unsigned library_major(void)
-{
-    unsigned major = 0, minor, release;
-    return H5get_libversion(&major, &minor, &release) < 0 ? 0 : major;
-}
-
 static void *open_file(struct opening *opening)
 {
     bool may_be_search = mkt_vol_context_take_accessible(opening->path);
     struct mkt_vol_object *object = open_through_market(opening);
     if (!object || !may_be_search || !is_native_to_hdf5(object->under))
         return object;
-    /* From 2.0 on HDF5 goes on to treat it as native's, and would crash on it. */
-    if (library_major() >= 2) {
-        mkt_vol_file_close(object, opening->dxpl, NULL);
-        mkt_vol_fail(H5E_FILE, H5E_CANTOPENFILE,
-                     "%s is in the market: set HDF5_VOL_CONNECTOR=market to open it",
-                     opening->path);
-        return NULL;
-    }
     object->found_by_search = true;
     return object;
 }

@@ -149,9 +149,30 @@ static herr_t ask_native(H5VL_file_specific_args_t *args, hid_t *fapl_place, hid
     return result;
 }
 
+/* From 2.0 on HDF5 treats a file that its search of connectors found as native's, and crashes on
+ * it. The question looks the same when a program asks it: so there, yes is for programs that have
+ * us as their default connector. */
+static bool may_say_yes(void)
+{
+    unsigned major = 0, minor, release;
+    if (H5get_libversion(&major, &minor, &release) < 0 || major < 2)
+        return true;
+    hid_t connector = H5I_INVALID_HID;
+    int order = 1;
+    if (H5Pget_vol_id(H5P_FILE_ACCESS_DEFAULT, &connector) >= 0) {
+        H5VLcmp_connector_cls(&order, connector, mkt_vol_native_id());
+        H5VLclose(connector);
+    }
+    return order != 0;
+}
+
 static herr_t is_accessible(H5VL_file_specific_args_t *args, hid_t dxpl, void **request)
 {
     const char *path = args->args.is_accessible.filename;
+    if (!may_say_yes()) {
+        *args->args.is_accessible.accessible = false;
+        return 0;
+    }
     enum answer answer = ask_in_group(ask_accessible, path, args->args.is_accessible.fapl_id);
     if (answer == ANSWER_FAILED)
         return -1;
