@@ -263,7 +263,6 @@ version_by_number() {
     run 0 env HDF5_VOL_CONNECTOR="market version=9" "$H5DO" "! open x.h5"
     says "version 9"
     reads x.h5 4
-    unset H5MARKET_CONFIG
 }
 
 waiting() {
@@ -314,7 +313,6 @@ publish_at_flush() {
     : >go2
     finished writer 0
     reads x.h5 2
-    unset H5MARKET_CONFIG
 }
 
 fork_after_use() {

@@ -16,6 +16,7 @@
  *   putall D V, putnone D                all of it; nothing of it (an empty selection)
  *   check D V, checkpart D V, zeros D    reads and compares all of it, this rank's block; all is 0
  *   keep D, write V, read V, drop        opens a dataset and leaves it open; putall and check of it; closes it
+ *   constant                             reads the dataset left open: element i is i more than the first
  *   group G, attr A V, checkattr A V     of the current file
  *   accessible F                         H5Fis_accessible
  *   mark F, await F, sleep S, barrier
@@ -42,6 +43,7 @@
 
 #define MAX_FILES 64
 #define ZEROS     INT64_MIN
+#define ANY       INT64_MAX
 
 struct opened {
     hid_t id;
@@ -190,6 +192,8 @@ enum part {
 
 static int compare(const int64_t *values, hsize_t from, hsize_t count, int64_t value)
 {
+    if (value == ANY)
+        value = count > 0 ? values[0] - (int64_t)from : 0;
     for (hsize_t i = 0; i < count; i++) {
         int64_t want = value == ZEROS ? 0 : value + (int64_t)(from + i);
         if (values[i] != want) {
@@ -355,6 +359,8 @@ static int call_of_data(const char *verb, const char *a, int64_t value)
         return transfer(kept, ALL, atoll(a), 1);
     if (strcmp(verb, "read") == 0)
         return transfer(kept, ALL, atoll(a), 0);
+    if (strcmp(verb, "constant") == 0)
+        return transfer(kept, ALL, ANY, 0);
     if (strcmp(verb, "drop") == 0)
         return H5Dclose(kept);
     if (strcmp(verb, "group") == 0)

@@ -48,7 +48,7 @@ background() {
 # finished NAME STATUS
 finished() {
     local status
-    wait "${pids[$1]}"
+    wait "${pids[$1]}" 2>/dev/null
     status=$?
     cp "$1.out" out
     [[ $2 == any ]] || ((status == $2)) || fail "$1 ended with $status, not $2"
@@ -92,6 +92,7 @@ run_cases() {
     local case
     for case in "$@"; do
         FUNCNAME_OF_CASE=$case
+        in_market && export HDF5_VOL_CONNECTOR=market && unset H5MARKET_CONFIG
         rm -rf -- ./* && : >out
         "$case"
     done

@@ -1,0 +1,391 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# HDF5 programs when a process or the daemon dies, memory is full or the configuration is wrong.
+# usage: programs.sh CASE...
+# shellcheck source=tests/vol/h5do.sh
+# shellcheck disable=SC2034
+mode=market
+. "$(dirname "$0")/../vol/h5do.sh"
+ulimit -c 0
+
+write() { one "create $1" "make d 100" "putall d $2" "close"; } # FILE VALUE
+reads() { one "open $1" "check d $2"; }                          # FILE VALUE
+used_is_at_most() { (($(market_value memory.used_bytes) <= $1)); }
+daemon_pid() { cat "$H5MARKET_DIR/daemon.pid"; }
+kill_daemon() { kill -KILL "$(daemon_pid)"; }
+# Resources are the daemon's: a new one for each configuration.
+configure() { # LINE...
+    h5market stop --discard >/dev/null
+    printf '%s\n' "$@" >h5market.yaml
+    export H5MARKET_CONFIG=$PWD/h5market.yaml
+}
+# The program itself, not timeout(1) around it.
+program_of() { pgrep -P "${pids[$1]}" | head -n 1; }
+# took LABEL AT_LEAST AT_MOST: seconds that `say LABEL` has told.
+took() {
+    local seconds
+    seconds=$(sed -n "s/^$1 //p" out | tail -n 1)
+    awk -v s="${seconds:-0}" -v a="$2" -v b="$3" 'BEGIN { exit !(s >= a && s <= b) }' ||
+        fail "$1 took ${seconds:-no time} s, not $2 to $3"
+}
+
+# ---- a process dies
+
+# A job one rank of which dies; the launcher is told to let the others go on.
+crippled_job() {
+    local ranks=$1
+    shift
+    run any env OMPI_MCA_orte_enable_recovery=1 OMPI_MCA_orte_abort_on_non_zero_status=0 \
+        "$MKT_MPIEXEC" -n "$ranks" "$H5DO_MPI" "$@"
+    grep -q "^closed" out && return
+    echo "$FUNCNAME_OF_CASE: this launcher ends the other ranks"
+    one "open x.h5" "check d 5" # the former version, all the same
+    return 1
+}
+
+killed_rank() {
+    write y.h5 1
+    job 2 "access world" "create x.h5" "make d 1000" "put d 5" "close"
+    local before
+    before=$(market_value memory.used_bytes)
+    crippled_job 2 "access world" "create x.h5" "make d 2000000" "put d 6" "barrier" "@1 kill" "say closing" \
+        "! close" "say closed" "exit" || return
+    says "x.h5" "was not published" "former version stays" "rank 1"
+    took closed 0 5
+    reads x.h5 5
+    until_true 3 used_is_at_most "$before" || fail "memory isn't back"
+    job 2 "access world" "create x.h5" "make d 1000" "put d 7" "close"
+    reads x.h5 7
+}
+
+# One rank waits in its close for the other, which dies, or which never comes.
+killed_rank_others_wait() {
+    job 2 "access world" "create x.h5" "make d 1000" "put d 5" "close"
+    crippled_job 3 "access world" "create x.h5" "make d 2000" "put d 6" "barrier" "@1 sleep 1" "@1 kill" \
+        "@0 say closing" "! close" "@0 say closed" "exit" || return
+    says "rank 1"
+    [[ $(grep -c "was not published, its" out) == 2 ]] || fail "not both other ranks say that it was not published"
+    took closed 0.8 4
+    reads x.h5 5
+}
+
+rank_never_closes() {
+    configure "commit_timeout: 2s"
+    job 2 "access world" "create x.h5" "make d 1000" "put d 5" "close"
+    job 2 "access world" "create x.h5" "make d 2000" "put d 6" "barrier" "@1 sleep 5" "@0 say closing" "! close" \
+        "@0 say closed"
+    took closed 1.8 4
+    says "rank 1"
+    reads x.h5 5
+}
+
+killed_at_random() {
+    write y.h5 1
+    local before round
+    before=$(market_value memory.used_bytes)
+    one "create x.h5" "make d 3000000" "putall d 0" "close"
+    for round in {1..12}; do
+        background writer "$H5DO" "openrw x.h5" "putall d $round" "close" "openrw x.h5" "putall d -$round" "close" \
+            "openrw x.h5" "putall d $round" "close" "sleep 50"
+        sleep "0.0$((round * 7 % 10))"
+        kill -KILL "$(program_of writer)"
+        finished writer any
+        run 0 "$H5DO" "open x.h5" "keep d" "constant"
+    done 2>/dev/null
+    rm x.h5
+    until_true 4 used_is_at_most "$before" || fail "memory isn't back"
+}
+
+killed_writer() {
+    write x.h5 5
+    local before
+    before=$(market_value memory.used_bytes)
+    background writer "$H5DO" "create x.h5" "make d 4000000" "putall d 6" "mark written" "sleep 50"
+    await written
+    reads x.h5 5 # the former one, meanwhile
+    kill -KILL "$(program_of writer)"
+    finished writer 137
+    until_true 3 used_is_at_most "$before" || fail "memory isn't back"
+    reads x.h5 5
+    write x.h5 7
+    reads x.h5 7
+}
+
+killed_writer_of_a_first_version() {
+    background writer "$H5DO" "create x.h5" "make d 100" "putall d 6" "mark written" "sleep 50"
+    await written
+    background reader "$H5DO" "say t" "! open x.h5" "say ended"
+    sleep 0.5
+    kill -KILL "$(program_of writer)"
+    finished writer 137
+    finished reader 0
+    says "x.h5" "h5do (pid"
+    took ended 0.3 4
+    one "! open x.h5"
+    says "x.h5"
+    write x.h5 7
+    reads x.h5 7
+}
+
+# A writer that dies and one that follows: who waits for the file gets the second one's.
+successor_of_a_killed_writer() {
+    background writer "$H5DO" "create x.h5" "make d 100" "putall d 6" "mark written" "sleep 50"
+    await written
+    HDF5_VOL_CONNECTOR="market wait=20" background reader "$H5DO" "open x.h5" "check d 7"
+    sleep 0.5
+    kill -KILL "$(program_of writer)"
+    finished writer 137
+    write x.h5 7
+    finished reader 0
+}
+
+killed_reader() {
+    one "create x.h5" "make d 1000000" "putall d 5" "close"
+    write y.h5 1
+    background doomed "$H5DO" "open x.h5" "check d 5" "mark open" "sleep 50"
+    background other "$H5DO" "open x.h5" "await go" "check d 5" "close"
+    await open
+    write x.h5 6 # the doomed reader holds the only old version
+    kill -KILL "$(program_of doomed)"
+    finished doomed 137
+    : >go
+    finished other 0
+    reads x.h5 6
+    until_true 3 used_is_at_most 1000000 || fail "the old version is still there"
+}
+
+# ---- the daemon dies
+
+killed_daemon_readers_wait() {
+    write y.h5 1
+    HDF5_VOL_CONNECTOR="market wait=50" background waiter "$H5DO" "say t" "! open x.h5" "say ended"
+    background holder "$H5DO" "open y.h5" "check d 1" "mark open" "await go" "check d 1" "close"
+    await open
+    sleep 0.5
+    kill_daemon
+    finished waiter 0
+    took ended 0.4 4
+    says "H5Market-DIAG" "x.h5" "h5marketd.log"
+    : >go # what is mapped stays readable
+    finished holder 0
+}
+
+killed_daemon_writer_writes() {
+    write x.h5 1
+    background writer "$H5DO" "create x.h5" "make d 100" "putall d 2" "mark written" "await go" "make e 4000000" \
+        "say t" "! putall e 3" "! close" "say ended"
+    await written
+    kill_daemon
+    : >go
+    finished writer 0
+    took ended 0 5
+    says "H5Market-DIAG" "x.h5" "h5marketd.log" "was not published"
+    says_not "data transform"
+    one "! open x.h5"
+    says "x.h5" "stub"
+    write z.h5 5 # starts a daemon
+    reads z.h5 5
+    one "! open x.h5"
+    says "x.h5" "left-over stub" "remove the file"
+    one "! openrw x.h5"
+    says "left-over stub"
+    write x.h5 6
+    reads x.h5 6
+}
+
+killed_daemon_group_writes() {
+    background job "$MKT_MPIEXEC" -n 3 "$H5DO_MPI" "access world" "create x.h5" "make d 3000" "put d 2" "@0 mark written" \
+        "await go" "say t" "! close" "say ended"
+    await written
+    kill_daemon
+    : >go
+    finished job 0
+    took ended 0 5
+    [[ $(grep -c "was not published" out) -ge 3 ]] || fail "not all ranks say that it was not published"
+}
+
+killed_daemon_group_closes() {
+    background job "$MKT_MPIEXEC" -n 2 "$H5DO_MPI" "access world" "create x.h5" "make d 3000" "put d 2" "@0 mark written" \
+        "@1 await go" "say t" "! close" "say ended"
+    await written
+    sleep 0.5
+    kill_daemon
+    sleep 0.5
+    : >go
+    finished job 0
+    took ended 0 5
+    [[ $(grep -c "was not published, its" out) == 2 ]] || fail "not all ranks say that it was not published"
+}
+
+killed_daemon_reader_group_waits() {
+    write y.h5 1
+    HDF5_VOL_CONNECTOR="market wait=50" background job "$MKT_MPIEXEC" -n 2 "$H5DO_MPI" "access world" "mark {r}.up" \
+        "say t" "! open x.h5" "say ended"
+    await 0.up
+    await 1.up
+    sleep 1
+    kill_daemon
+    finished job 0
+    took ended 0.4 5
+    [[ $(grep -c "h5marketd.log" out) -ge 2 ]] || fail "not all ranks name the daemon's log"
+}
+
+stopped_daemon() { # silence, not death
+    configure "full_timeout: 2s"
+    write x.h5 1
+    background reader "$H5DO" "open x.h5" "check d 1" "mark open" "await go" "check d 1" "close"
+    await open
+    kill -STOP "$(daemon_pid)"
+    : >go
+    finished reader 0 # needs no daemon
+    kill -CONT "$(daemon_pid)"
+}
+
+# ---- full memory
+
+full_memory() {
+    configure "memory: 64MiB" "full_timeout: 2s"
+    one "create a.h5" "make d 6000000" "putall d 1" "close" # 46 MiB
+    one "create x.h5" "make d 100" "putall d 7" "close"
+    local before
+    before=$(market_value memory.used_bytes)
+    one "create x.h5" "make d 4000000" "say t" "! putall d 1" "say ended" "! close"
+    took ended 1.8 4
+    says "x.h5" "the market is full: waited 2.0 s" "limit 64.0 MiB (\`memory\` in h5market.yaml)" "h5market rm"
+    reads x.h5 7
+    reads a.h5 1
+    until_true 3 used_is_at_most "$before" || fail "memory isn't back"
+    # Memory that comes free meanwhile is used.
+    background writer "$H5DO" "create b.h5" "make d 4000000" "mark open" "putall d 2" "close"
+    await open
+    sleep 0.5
+    run 0 h5market rm a.h5
+    finished writer 0
+    reads b.h5 2
+}
+
+full_memory_in_a_group() {
+    configure "memory: 64MiB" "full_timeout: 2s"
+    one "create a.h5" "make d 6000000" "putall d 1" "close"
+    job 2 "access world" "create x.h5" "make d 100" "make e 8000000" "put d 1" "@0 ! put e 1" "@1 sleep 0" "! close"
+    [[ $(grep -c "was not published" out) -ge 2 ]] || fail "not all ranks' close failed"
+    says "full"
+    one "! open x.h5"
+    reads a.h5 1
+}
+
+# ---- waiting
+
+waiting_costs_nothing() {
+    local ticks
+    write y.h5 1
+    HDF5_VOL_CONNECTOR="market wait=30" background reader "$H5DO" "open x.h5"
+    sleep 1
+    local pid before after
+    pid=$(program_of reader)
+    before=$(awk '{ print $14 + $15 }' "/proc/$pid/stat")
+    sleep 4
+    after=$(awk '{ print $14 + $15 }' "/proc/$pid/stat")
+    ticks=$((after - before))
+    ((ticks <= 4 * $(getconf CLK_TCK) / 100 + 1)) || fail "waiting took $ticks ticks in 4 s"
+    kill -INT "$pid"
+    local tries=0
+    while kill -0 "$pid" 2>/dev/null && ((tries++ < 40)); do sleep 0.05; done
+    ! kill -0 "$pid" 2>/dev/null || fail "Ctrl-C doesn't end a waiting reader"
+    finished reader 130
+}
+
+waiting_group_costs_nothing() {
+    write y.h5 1
+    HDF5_VOL_CONNECTOR="market wait=30" background job "$MKT_MPIEXEC" -n 2 "$H5DO_MPI" "access world" "mark {r}.up" \
+        "open x.h5" "checkpart d 5" "close"
+    await 0.up
+    await 1.up
+    sleep 1
+    local before after
+    ticks_of_ranks() { # mpiexec's children
+        local pid
+        for pid in $(pgrep -P "$(program_of job)"); do awk '{ print $14 + $15 }' "/proc/$pid/stat"; done |
+            awk '{ s += $1 } END { print s }'
+    }
+    before=$(ticks_of_ranks)
+    sleep 3
+    after=$(ticks_of_ranks)
+    ((after - before <= 2 * 3 * $(getconf CLK_TCK) / 100 + 2)) || fail "waiting took $((after - before)) ticks in 3 s"
+    one "create x.h5" "make d 100" "putall d 5" "close"
+    finished job 0
+}
+
+# ---- configuration
+
+wrong_configuration() {
+    configure "memory: 64MiB" "files:" '  - {match: "x*", kep: 3}'
+    one "! create x.h5" "! create y.h5" "! open x.h5"
+    says "h5market.yaml:3" "kep" "keep"
+    [[ ! -e x.h5 && ! -e y.h5 ]] || fail "the file went to disk instead"
+    export H5MARKET_CONFIG=$PWD/none.yaml
+    one "! create x.h5"
+    says "none.yaml"
+    [[ ! -e x.h5 ]] || fail "the file went to disk instead"
+    unset H5MARKET_CONFIG
+    HDF5_VOL_CONNECTOR="market config=$PWD/h5market.yaml" run 0 "$H5DO" "! create x.h5"
+    says "h5market.yaml:3"
+    HDF5_VOL_CONNECTOR="market wiat=3" run any "$H5DO" "! create x.h5"
+    says "wiat"
+    HDF5_VOL_CONNECTOR="market wait=abc" run any "$H5DO" "! create x.h5"
+    says "wait"
+}
+
+wrong_folder() {
+    local good=$H5MARKET_DIR
+    mkdir open && chmod 777 open
+    H5MARKET_DIR=$PWD/open run 0 "$H5DO" "! create x.h5" "! open x.h5"
+    says "$PWD/open" "open to others"
+    : >file
+    H5MARKET_DIR=$PWD/file run 0 "$H5DO" "! create x.h5"
+    says "$PWD/file"
+    H5MARKET_DIR=/proc/none run 0 "$H5DO" "! create x.h5"
+    says "/proc/none" "H5MARKET_DIR"
+    H5MARKET_DIR=$PWD/no/folder run 0 "$H5DO" "! create x.h5"
+    says "$PWD/no/folder"
+    [[ ! -e x.h5 ]] || fail "the file went to disk instead"
+    H5MARKET_DIR=$good
+}
+
+# Ranks that don't see the same market.
+ranks_apart() {
+    write y.h5 1
+    mkdir -m 700 other
+    local calls=("access world" "create x.h5" "make d 100" "put d 5" "close" "open x.h5" "check d 5")
+    run 0 "$MKT_MPIEXEC" -n 1 "$H5DO_MPI" "${calls[@]}" : -n 1 env H5MARKET_DIR="$PWD/other" "$H5DO_MPI" "${calls[@]}"
+    says "not all at one market"
+    ! is_stub x.h5 || fail "x.h5 is a stub"
+    H5MARKET_DIR=$PWD/other run 0 h5market stop --discard
+    reads x.h5 5
+    configure "files:" '  - {match: "x*", kep: 3}'
+    calls=("access world" "! create z.h5")
+    run 0 "$MKT_MPIEXEC" -n 1 env -u H5MARKET_CONFIG "$H5DO_MPI" "${calls[@]}" : -n 2 "$H5DO_MPI" "${calls[@]}"
+    says "h5market.yaml:2" "another rank"
+    [[ ! -e z.h5 ]] || fail "the file went to disk instead"
+}
+
+rule_file() { # what a rule sends to disk is an ordinary file
+    configure "files:" '  - {match: "x*", mode: file}'
+    write x.h5 5
+    ! is_stub x.h5 || fail "x.h5 is a stub"
+    run 0 env -u HDF5_VOL_CONNECTOR "$H5DO" "open x.h5" "check d 5"
+    reads x.h5 5
+    write y.h5 5
+    is_stub y.h5 || fail "y.h5 is on disk"
+    # And takes it out of memory.
+    unset H5MARKET_CONFIG
+    write xx.h5 1
+    configure "files:" '  - {match: "x*", mode: file}'
+    write xx.h5 2
+    ! is_stub xx.h5 || fail "xx.h5 is a stub"
+    unset H5MARKET_CONFIG
+    reads xx.h5 2
+}
+
+run_cases "$@"
