@@ -15,6 +15,9 @@
 /* mkt_array.flags: the allocation time that the application asked for; the image's dataset is
  * always late. */
 #define FLAG_ALLOC_TIME_MASK 0x3u
+#define EARLY_BYTES_MAX                                                      \
+    4096 /* allocated early in the image, though the data goes to the market \
+          */
 
 enum raw_data {
     RAW_UNKNOWN, /* decided at the first transfer */
@@ -26,7 +29,6 @@ enum raw_data {
 struct mkt_vol_dataset {
     enum raw_data raw;
     struct mkt_vol_array *array; /* REDIRECTED */
-    hid_t file_type;             /* REDIRECTED: opened at the first transfer */
 };
 
 /* ---- native's answers ---- */
@@ -56,8 +58,10 @@ static herr_t space_dims(hid_t space, uint32_t *rank_out, uint64_t *dims_out)
 
 /* ---- what is redirected ---- */
 
-/* True for elements that are plain bytes: HDF5 need not interpret them to store them. */
-static bool type_is_plain(hid_t type)
+/* True for elements that are plain bytes: HDF5 need not interpret them to store them. Old object
+ * references are such bytes, but only native can convert them to new ones; so they stay with it
+ * where one process writes. */
+static bool type_is_plain(hid_t type, bool references)
 {
     bool plain = true;
 
@@ -72,10 +76,10 @@ static bool type_is_plain(hid_t type)
     case H5T_STRING:
         return H5Tis_variable_str(type) == 0;
     case H5T_REFERENCE:
-        return H5Tequal(type, H5T_STD_REF_OBJ) > 0;
+        return references && H5Tequal(type, H5T_STD_REF_OBJ) > 0;
     case H5T_ARRAY: {
         hid_t base = H5Tget_super(type);
-        plain = base >= 0 && type_is_plain(base);
+        plain = base >= 0 && type_is_plain(base, references);
         H5Tclose(base);
         return plain;
     }
@@ -83,7 +87,7 @@ static bool type_is_plain(hid_t type)
         int members = H5Tget_nmembers(type);
         for (int m = 0; plain && m < members; m++) {
             hid_t member = H5Tget_member_type(type, (unsigned)m);
-            plain = member >= 0 && type_is_plain(member);
+            plain = member >= 0 && type_is_plain(member, references);
             H5Tclose(member);
         }
         return plain && members > 0;
@@ -93,11 +97,11 @@ static bool type_is_plain(hid_t type)
     }
 }
 
-static enum raw_data classify(hid_t type, hid_t space, hid_t dcpl)
+static enum raw_data classify(const struct mkt_vol_file *file, hid_t type, hid_t space, hid_t dcpl)
 {
     if (H5Pget_layout(dcpl) == H5D_VIRTUAL)
         return RAW_VIRTUAL;
-    if (H5Sget_simple_extent_type(space) == H5S_NULL || !type_is_plain(type) ||
+    if (H5Sget_simple_extent_type(space) == H5S_NULL || !type_is_plain(type, file->size > 1) ||
         H5Pget_external_count(dcpl) != 0)
         return RAW_NATIVE;
     return RAW_REDIRECTED;
@@ -125,7 +129,7 @@ static herr_t decide(struct mkt_vol_object *object)
 
     if (type < 0 || dcpl < 0 || space < 0)
         goto done;
-    enum raw_data raw = classify(type, space, dcpl);
+    enum raw_data raw = classify(object->file, type, space, dcpl);
     /* A reader's dataset without an array was never written: native answers with fill values. */
     if (raw == RAW_REDIRECTED && !object->file->writable)
         raw = RAW_NATIVE;
@@ -163,7 +167,6 @@ herr_t mkt_vol_dataset_attach(struct mkt_vol_object *object)
     struct mkt_vol_dataset *dataset = calloc(1, sizeof *dataset);
     if (!dataset)
         return mkt_vol_fail(H5E_RESOURCE, H5E_CANTALLOC, "no memory for a dataset");
-    dataset->file_type = H5I_INVALID_HID;
     if (mkt_vol_walk_info(object, &info) < 0) {
         free(dataset);
         return -1;
@@ -174,18 +177,10 @@ herr_t mkt_vol_dataset_attach(struct mkt_vol_object *object)
     return 0;
 }
 
-static void release_type(struct mkt_vol_dataset *dataset)
-{
-    if (dataset->file_type >= 0)
-        H5Tclose(dataset->file_type);
-    dataset->file_type = H5I_INVALID_HID;
-}
-
 void mkt_vol_dataset_detach(struct mkt_vol_object *object)
 {
     if (!object->dataset)
         return;
-    release_type(object->dataset);
     free(object->dataset);
     object->dataset = NULL;
 }
@@ -204,7 +199,6 @@ static herr_t attach_created(struct mkt_vol_object *object, enum raw_data raw, h
     struct mkt_vol_dataset *dataset = calloc(1, sizeof *dataset);
     if (!dataset)
         return mkt_vol_fail(H5E_RESOURCE, H5E_CANTALLOC, "no memory for a dataset");
-    dataset->file_type = H5I_INVALID_HID;
     dataset->raw = raw;
     object->dataset = dataset;
     if (raw != RAW_REDIRECTED)
@@ -218,12 +212,25 @@ static herr_t attach_created(struct mkt_vol_object *object, enum raw_data raw, h
                                          "no memory for the description of an array");
 }
 
+/* Bytes of all elements; SIZE_MAX at the most. */
+static size_t dataset_bytes(hid_t type, hid_t space)
+{
+    hssize_t points = H5Sget_simple_extent_npoints(space);
+    size_t bytes;
+
+    return points < 0 || __builtin_mul_overflow((size_t)points, H5Tget_size(type), &bytes)
+               ? SIZE_MAX
+               : bytes;
+}
+
 /* The list to create with: native must not allocate what it will not hold, which only `early` does
- * before the first write. *owned_out: close it afterwards. */
-static hid_t late_list(hid_t dcpl, uint32_t alloc_time, bool *owned_out)
+ * before the first write; a little doesn't matter, and makes its answers true. *owned_out: close it
+ * afterwards. */
+static hid_t late_list(hid_t dcpl, size_t bytes, uint32_t alloc_time, bool *owned_out)
 {
     *owned_out = false;
-    if (alloc_time != H5D_ALLOC_TIME_EARLY || H5Pget_layout(dcpl) == H5D_COMPACT)
+    if (alloc_time != H5D_ALLOC_TIME_EARLY || bytes <= EARLY_BYTES_MAX ||
+        H5Pget_layout(dcpl) == H5D_COMPACT)
         return dcpl;
     hid_t late = H5Pcopy(dcpl);
     if (late >= 0 && H5Pset_alloc_time(late, H5D_ALLOC_TIME_LATE) < 0) {
@@ -242,12 +249,12 @@ void *mkt_vol_dataset_create(void *location, const H5VL_loc_params_t *loc, const
         return NULL;
     struct mkt_vol_object *parent = location;
     bool in_market = parent->file && parent->file->in_market, owned = false;
-    enum raw_data raw = in_market ? classify(type, space, dcpl) : RAW_NATIVE;
+    enum raw_data raw = in_market ? classify(parent->file, type, space, dcpl) : RAW_NATIVE;
     uint32_t alloc_time = in_market ? alloc_time_of(dcpl) : 0;
     hid_t list = dcpl;
 
     if (raw == RAW_REDIRECTED)
-        list = late_list(dcpl, alloc_time, &owned);
+        list = late_list(dcpl, dataset_bytes(type, space), alloc_time, &owned);
     if (list < 0)
         return NULL;
     void *under = H5VLdataset_create(parent->under, loc, parent->under_vol_id, name, lcpl, type,
@@ -267,8 +274,8 @@ void *mkt_vol_dataset_create(void *location, const H5VL_loc_params_t *loc, const
     /* As MPI-IO does: space in a parallel file is allocated early. */
     if (object->file->size > 1)
         alloc_time = H5D_ALLOC_TIME_EARLY;
-    if (attach_created(object, in_market ? raw : classify(type, space, dcpl), type, space,
-                       alloc_time) < 0) {
+    if (attach_created(object, in_market ? raw : classify(object->file, type, space, dcpl), type,
+                       space, alloc_time) < 0) {
         mkt_vol_dataset_close(object, dxpl, NULL);
         return NULL;
     }
@@ -291,8 +298,6 @@ herr_t mkt_vol_dataset_close(void *object, hid_t dxpl, void **request)
 {
     struct mkt_vol_object *dataset = object;
 
-    if (dataset->dataset)
-        release_type(dataset->dataset); /* a committed type is an object of the file, too */
     if (!mkt_vol_object_closing(dataset))
         return 0;
     herr_t result = H5VLdataset_close(dataset->under, dataset->under_vol_id, dxpl, request);
@@ -329,12 +334,11 @@ static herr_t transfer_begin(struct mkt_vol_transfer *transfer, struct mkt_vol_o
             object->file->path);
     if (dataset->raw != RAW_REDIRECTED)
         return 0;
-    if (dataset->file_type < 0)
-        dataset->file_type = native_get(object, H5VL_DATASET_GET_TYPE);
+    /* Not kept between calls: the application's object counts would show it. */
+    transfer->file_type = native_get(object, H5VL_DATASET_GET_TYPE);
     transfer->dataset = object;
     transfer->array = dataset->array;
-    transfer->file_type = dataset->file_type;
-    return dataset->file_type < 0 ? -1 : 0;
+    return transfer->file_type < 0 ? -1 : 0;
 }
 
 static herr_t read_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space,
@@ -350,9 +354,11 @@ static herr_t read_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_
                                 &file_space, dxpl, &buffer, NULL);
     if (transfer_begin(&transfer, object) < 0)
         return -1;
-    if (transfer.array)
-        return mkt_vol_transfer_read(&transfer, buffer);
-    return mkt_vol_native_read(object, mem_type, mem_space, file_space, dxpl, buffer);
+    if (!transfer.array)
+        return mkt_vol_native_read(object, mem_type, mem_space, file_space, dxpl, buffer);
+    herr_t result = mkt_vol_transfer_read(&transfer, buffer);
+    H5Tclose(transfer.file_type);
+    return result;
 }
 
 static herr_t write_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space,
@@ -370,11 +376,13 @@ static herr_t write_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem
         return mkt_vol_fail(H5E_DATASET, H5E_WRITEERROR, "no write intent on file");
     if (transfer_begin(&transfer, object) < 0)
         return -1;
-    if (transfer.array)
-        return mkt_vol_transfer_write(&transfer, buffer);
-    if (refuse_group(object) < 0)
-        return -1;
-    return mkt_vol_native_write(object, mem_type, mem_space, file_space, dxpl, buffer);
+    if (!transfer.array)
+        return refuse_group(object) < 0
+                   ? -1
+                   : mkt_vol_native_write(object, mem_type, mem_space, file_space, dxpl, buffer);
+    herr_t result = mkt_vol_transfer_write(&transfer, buffer);
+    H5Tclose(transfer.file_type);
+    return result;
 }
 
 herr_t mkt_vol_dataset_read(size_t count, void *dataset[], hid_t mem_type[], hid_t mem_space[],

@@ -37,6 +37,37 @@ static herr_t read_bounds(struct mkt_vol_selection *selection, hid_t space)
     return 0;
 }
 
+/* Of a point list HDF5's own bounds may be too wide: they stay when points go. */
+static herr_t read_point_bounds(struct mkt_vol_selection *selection)
+{
+    uint64_t low[MKT_MAX_RANK], high[MKT_MAX_RANK], count[MKT_MAX_RANK], offset, length;
+    struct mkt_vol_runs runs;
+
+    for (uint32_t d = 0; d < selection->rank; d++) {
+        low[d] = UINT64_MAX;
+        high[d] = 0;
+    }
+    herr_t result = mkt_vol_runs_open(&runs, selection);
+    while (result >= 0) {
+        result = mkt_vol_runs_next(&runs, 1, &offset, &length);
+        if (result < 0 || length == 0)
+            break;
+        for (uint32_t d = selection->rank; d-- > 0; offset /= selection->dims[d]) {
+            uint64_t at = offset % selection->dims[d];
+
+            low[d] = at < low[d] ? at : low[d];
+            high[d] = at > high[d] ? at : high[d];
+        }
+    }
+    mkt_vol_runs_close(&runs);
+    if (result < 0)
+        return -1;
+    for (uint32_t d = 0; d < selection->rank; d++)
+        count[d] = high[d] - low[d] + 1;
+    mkt_slab_box(&selection->slab, selection->rank, low, count);
+    return 0;
+}
+
 void mkt_vol_selection_whole(struct mkt_vol_selection *selection_out, uint32_t rank,
                              const uint64_t *dims)
 {
@@ -62,11 +93,12 @@ herr_t mkt_vol_selection_read(struct mkt_vol_selection *selection_out, hid_t spa
 
     memset(selection_out, 0, sizeof *selection_out);
     selection_out->space = space;
-    if (H5Sget_simple_extent_type(space) == H5S_NULL)
+    H5S_class_t class = H5Sget_simple_extent_type(space);
+    if (class == H5S_NULL)
         return 0;
     int rank = H5Sget_simple_extent_dims(space, dims, NULL);
     hssize_t points = H5Sget_select_npoints(space);
-    if (rank < 0 || points < 0)
+    if (rank < 0 || points < 0 || (class == H5S_SIMPLE && rank == 0))
         return mkt_vol_fail(H5E_DATASPACE, H5E_BADVALUE, "the dataspace given has no extent");
     if (points > 0 && H5Sselect_valid(space) <= 0)
         return mkt_vol_fail(H5E_DATASPACE, H5E_BADRANGE, "selection + offset not within extent");
@@ -86,7 +118,8 @@ herr_t mkt_vol_selection_read(struct mkt_vol_selection *selection_out, hid_t spa
         return 0;
     if (type == H5S_SEL_HYPERSLABS && H5Sis_regular_hyperslab(space) > 0)
         return read_regular(selection_out, space);
-    return read_bounds(selection_out, space);
+    return type == H5S_SEL_POINTS ? read_point_bounds(selection_out)
+                                  : read_bounds(selection_out, space);
 }
 
 /* True if the slab is one run of the extent; *first_out gets its offset in elements. */

@@ -62,6 +62,12 @@ static herr_t read_types(struct mkt_vol_io *io, bool writing)
     io->convert = !equal;
     if (!io->convert)
         return 0;
+    if (H5Tdetect_class(transfer->file_type, H5T_REFERENCE) > 0)
+        return mkt_vol_fail(H5E_DATASET, H5E_UNSUPPORTED,
+                            "%s: object references that several processes wrote can be read and "
+                            "written in the market "
+                            "as H5T_STD_REF_OBJ only",
+                            transfer->dataset->file->path);
     hid_t from = writing ? transfer->mem_type : transfer->file_type;
     hid_t to = writing ? transfer->file_type : transfer->mem_type;
     if (!H5Tfind(from, to, &path))
