@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "media/dram.h"
+#include "media/medium.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 
 #define STEP_BYTES ((uint64_t)32 << 20) /* populated in one call, then recorded */
 
-struct mkt_dram_arena {
+struct arena {
     int fd;
     char *base;
     uint64_t size, page;
@@ -44,8 +44,7 @@ static int create_memfd(uint64_t size_bytes)
     return -1;
 }
 
-enum mkt_status mkt_dram_arena_create(uint64_t size_bytes, struct mkt_dram_arena **arena_out,
-                                      struct mkt_error *error_out)
+static enum mkt_status create(uint64_t size_bytes, void **arena_out, struct mkt_error *error_out)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size = (size_bytes + page - 1) & ~(page - 1);
     enum mkt_status status;
@@ -53,7 +52,7 @@ enum mkt_status mkt_dram_arena_create(uint64_t size_bytes, struct mkt_dram_arena
     if (size_bytes == 0 || size < size_bytes || size > INT64_MAX)
         return mkt_error_set(error_out, MKT_INVALID, "an arena of %llu bytes",
                              (unsigned long long)size_bytes);
-    struct mkt_dram_arena *arena = calloc(1, sizeof(*arena));
+    struct arena *arena = calloc(1, sizeof(*arena));
     if (!arena)
         return mkt_error_set(error_out, MKT_NO_MEMORY, "no memory for an arena's record");
     arena->size = size;
@@ -91,8 +90,10 @@ err_free_arena:
     return status;
 }
 
-void mkt_dram_arena_destroy(struct mkt_dram_arena *arena)
+static void destroy(void *of)
 {
+    struct arena *arena = of;
+
     if (!arena)
         return;
     munmap(arena->base, arena->size);
@@ -101,17 +102,17 @@ void mkt_dram_arena_destroy(struct mkt_dram_arena *arena)
     free(arena);
 }
 
-int mkt_dram_arena_fd(const struct mkt_dram_arena *arena)
+static int fd(const void *arena)
 {
-    return arena->fd;
+    return ((const struct arena *)arena)->fd;
 }
 
-void *mkt_dram_arena_base(const struct mkt_dram_arena *arena)
+static void *base(const void *arena)
 {
-    return arena->base;
+    return ((const struct arena *)arena)->base;
 }
 
-static bool range_is_inside(const struct mkt_dram_arena *arena, uint64_t offset, uint64_t length)
+static bool range_is_inside(const struct arena *arena, uint64_t offset, uint64_t length)
 {
     return offset <= arena->size && length <= arena->size - offset;
 }
@@ -128,7 +129,7 @@ static uint64_t word_mask(uint64_t word, uint64_t first, uint64_t end)
     return mask;
 }
 
-static void mark(struct mkt_dram_arena *arena, uint64_t first, uint64_t end, bool populated)
+static void mark(struct arena *arena, uint64_t first, uint64_t end, bool populated)
 {
     for (uint64_t word = first / 64; word * 64 < end; word++) {
         uint64_t mask = word_mask(word, first, end);
@@ -141,8 +142,7 @@ static void mark(struct mkt_dram_arena *arena, uint64_t first, uint64_t end, boo
 }
 
 /* The first page in first .. end-1 whose bit equals `populated`, or end. */
-static uint64_t find_page(const struct mkt_dram_arena *arena, uint64_t first, uint64_t end,
-                          bool populated)
+static uint64_t find_page(const struct arena *arena, uint64_t first, uint64_t end, bool populated)
 {
     for (uint64_t word = first / 64; word * 64 < end; word++) {
         uint64_t bits = __atomic_load_n(&arena->populated[word], __ATOMIC_ACQUIRE);
@@ -154,9 +154,10 @@ static uint64_t find_page(const struct mkt_dram_arena *arena, uint64_t first, ui
     return end;
 }
 
-bool mkt_dram_arena_is_populated(const struct mkt_dram_arena *arena, uint64_t offset,
-                                 uint64_t length)
+static bool is_populated(const void *of, uint64_t offset, uint64_t length)
 {
+    const struct arena *arena = of;
+
     if (!range_is_inside(arena, offset, length))
         return false;
     if (length == 0)
@@ -166,8 +167,7 @@ bool mkt_dram_arena_is_populated(const struct mkt_dram_arena *arena, uint64_t of
 }
 
 /* fallocate charges pages but leaves them to be cleared by whoever touches them first. */
-static enum mkt_status allocate_and_touch(struct mkt_dram_arena *arena, uint64_t offset,
-                                          uint64_t length)
+static enum mkt_status allocate_and_touch(struct arena *arena, uint64_t offset, uint64_t length)
 {
     while (fallocate(arena->fd, 0, (off_t)offset, (off_t)length) != 0)
         if (errno != EINTR)
@@ -178,7 +178,7 @@ static enum mkt_status allocate_and_touch(struct mkt_dram_arena *arena, uint64_t
 }
 
 /* Whole pages. */
-static enum mkt_status bring_in(struct mkt_dram_arena *arena, uint64_t offset, uint64_t length)
+static enum mkt_status bring_in(struct arena *arena, uint64_t offset, uint64_t length)
 {
     while (madvise(arena->base + offset, length, MADV_POPULATE_WRITE) != 0) {
         if (errno == EINVAL || errno == ENOSYS)
@@ -189,9 +189,10 @@ static enum mkt_status bring_in(struct mkt_dram_arena *arena, uint64_t offset, u
     return MKT_OK;
 }
 
-enum mkt_status mkt_dram_arena_populate(struct mkt_dram_arena *arena, uint64_t offset,
-                                        uint64_t length)
+static enum mkt_status populate(void *of, uint64_t offset, uint64_t length)
 {
+    struct arena *arena = of;
+
     if (!range_is_inside(arena, offset, length))
         return MKT_INVALID;
     if (length == 0)
@@ -212,8 +213,10 @@ enum mkt_status mkt_dram_arena_populate(struct mkt_dram_arena *arena, uint64_t o
     return MKT_OK;
 }
 
-enum mkt_status mkt_dram_arena_punch(struct mkt_dram_arena *arena, uint64_t offset, uint64_t length)
+static enum mkt_status punch(void *of, uint64_t offset, uint64_t length)
 {
+    struct arena *arena = of;
+
     if (!range_is_inside(arena, offset, length))
         return MKT_INVALID;
     uint64_t page = arena->page, first = (offset + page - 1) / page, end = (offset + length) / page;
@@ -227,9 +230,21 @@ enum mkt_status mkt_dram_arena_punch(struct mkt_dram_arena *arena, uint64_t offs
     return MKT_OK;
 }
 
-uint64_t mkt_dram_arena_resident_bytes(const struct mkt_dram_arena *arena)
+static uint64_t resident_bytes(const void *arena)
 {
     struct stat about;
 
-    return fstat(arena->fd, &about) == 0 ? (uint64_t)about.st_blocks * 512 : 0;
+    return fstat(fd(arena), &about) == 0 ? (uint64_t)about.st_blocks * 512 : 0;
 }
+
+const struct mkt_medium mkt_medium_dram = {
+    .name = "dram",
+    .create = create,
+    .destroy = destroy,
+    .fd = fd,
+    .base = base,
+    .is_populated = is_populated,
+    .populate = populate,
+    .punch = punch,
+    .resident_bytes = resident_bytes,
+};

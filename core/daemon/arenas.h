@@ -7,7 +7,7 @@
 #define MKT_DAEMON_ARENAS_H
 
 #include "core/base/extent.h"
-#include "core/daemon/medium.h"
+#include "media/medium.h"
 
 struct mkt_arenas {
     const struct mkt_medium *medium;

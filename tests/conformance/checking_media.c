@@ -11,12 +11,12 @@
 #include <cmocka.h>
 
 static struct {
-    const struct media_ops *media;
+    const struct mkt_medium *media;
     uint64_t calls;
     int open_arenas;
 } checker;
 
-void checking_media_wrap(const struct media_ops *media)
+void checking_media_wrap(const struct mkt_medium *media)
 {
     checker.media = media;
     checker.calls = 0;
@@ -139,7 +139,7 @@ static uint64_t checked_resident_bytes(const void *arena)
     return bytes;
 }
 
-const struct media_ops checking_media = {
+const struct mkt_medium checking_media = {
     .name = "checking",
     .create = checked_create,
     .destroy = checked_destroy,

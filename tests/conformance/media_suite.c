@@ -19,7 +19,7 @@
 #define MIB        ((uint64_t)1 << 20)
 #define SIZE_BYTES (8 * MIB)
 
-static const struct media_ops *media;
+static const struct mkt_medium *media;
 
 static void *create(uint64_t size_bytes)
 {
@@ -285,7 +285,7 @@ static void test_media_ranges_of_threads_are_independent(void **state)
     media->destroy(arena);
 }
 
-int media_suite_run(const char *name, const struct media_ops *ops)
+int media_suite_run(const char *name, const struct mkt_medium *ops)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_media_new_arena_is_empty_and_of_its_size),
