@@ -26,20 +26,29 @@
      H5VL_CAP_FLAG_SOFT_LINKS | H5VL_CAP_FLAG_UD_LINKS | H5VL_CAP_FLAG_TRACK_TIMES |         \
      H5VL_CAP_FLAG_MOUNT | H5VL_CAP_FLAG_FILTERS | H5VL_CAP_FLAG_FILL_VALUES)
 
+/* In HDF5's search of connectors we come and go between native's complaint and its reader: what is
+ * on the error stack stays there. */
 static herr_t initialize(hid_t vipl)
 {
     (void)vipl;
+    hid_t errors = H5Eget_current_stack();
     mkt_vol_error_init();
-    return mkt_vol_context_init();
+    herr_t result = mkt_vol_context_init();
+    if (errors >= 0)
+        H5Eset_current_stack(errors);
+    return result;
 }
 
 static herr_t terminate(void)
 {
+    hid_t errors = H5Eget_current_stack();
     mkt_vol_files_settle();
     mkt_vol_context_fini();
     mkt_vol_external_forget();
     mkt_vol_lists_forget();
     mkt_vol_error_fini();
+    if (errors >= 0)
+        H5Eset_current_stack(errors);
     return 0;
 }
 

@@ -118,6 +118,17 @@ enum mkt_vol_post_open mkt_vol_context_post_open(void)
     return context.post_open;
 }
 
+bool mkt_vol_context_is_default(void)
+{
+    hid_t connector = H5I_INVALID_HID;
+    int order = 0;
+    if (H5Pget_vol_id(H5P_FILE_ACCESS_DEFAULT, &connector) >= 0) {
+        H5VLcmp_connector_cls(&order, connector, context.native);
+        H5VLclose(connector);
+    }
+    return order != 0;
+}
+
 void mkt_vol_context_set_accessible(const char *path)
 {
     snprintf(context.accessible, sizeof(context.accessible), "%s", path);

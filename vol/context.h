@@ -30,6 +30,10 @@ enum mkt_vol_post_open {
 void mkt_vol_context_set_post_open(enum mkt_vol_post_open kind);
 enum mkt_vol_post_open mkt_vol_context_post_open(void);
 
+/* True if this connector is the process's default; else a question may come from HDF5's search of
+ * connectors. */
+bool mkt_vol_context_is_default(void);
+
 /* Where native can't open a path, HDF5 asks all connectors whether it is accessible to them and
  * opens it through the first that says yes. The path we last said yes to; asking clears it. */
 void mkt_vol_context_set_accessible(const char *path);

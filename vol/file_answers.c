@@ -145,46 +145,53 @@ static herr_t ask_native(H5VL_file_specific_args_t *args, hid_t *fapl_place, hid
     *fapl_place = list;
     herr_t result = H5VLfile_specific(NULL, mkt_vol_native_id(), args, dxpl, request);
     *fapl_place = given;
-    mkt_vol_close_list_keeping_errors(list);
+    mkt_vol_close_keeping_errors(list);
     return result;
 }
 
 /* From 2.0 on HDF5 treats a file that its search of connectors found as native's, and crashes on
- * it. The question looks the same when a program asks it: so there, yes is for programs that have
- * us as their default connector. */
-static bool may_say_yes(void)
+ * it. The question looks the same when a program asks it: there, yes is for programs that have us
+ * as their default. */
+static bool may_say_yes(bool is_default)
 {
     unsigned major = 0, minor, release;
-    if (H5get_libversion(&major, &minor, &release) < 0 || major < 2)
-        return true;
-    hid_t connector = H5I_INVALID_HID;
-    int order = 1;
-    if (H5Pget_vol_id(H5P_FILE_ACCESS_DEFAULT, &connector) >= 0) {
-        H5VLcmp_connector_cls(&order, connector, mkt_vol_native_id());
-        H5VLclose(connector);
+    return is_default || H5get_libversion(&major, &minor, &release) < 0 || major < 2;
+}
+
+static herr_t find_accessible(H5VL_file_specific_args_t *args, hid_t dxpl, void **request,
+                              bool is_default)
+{
+    const char *path = args->args.is_accessible.filename;
+    enum answer answer = may_say_yes(is_default)
+                             ? ask_in_group(ask_accessible, path, args->args.is_accessible.fapl_id)
+                             : ANSWER_NO;
+    if (answer == ANSWER_FAILED)
+        return -1;
+    *args->args.is_accessible.accessible = answer == ANSWER_YES;
+    if (answer == ANSWER_NATIVE) {
+        struct mkt_vol_silence silence;
+        if (is_default)
+            return ask_native(args, &args->args.is_accessible.fapl_id, dxpl, request);
+        /* In HDF5's search native has complained of the path already, and no answer is no. */
+        mkt_vol_silence_begin(&silence);
+        ask_native(args, &args->args.is_accessible.fapl_id, dxpl, request);
+        mkt_vol_silence_end(&silence);
     }
-    return order != 0;
+    return 0;
 }
 
 static herr_t is_accessible(H5VL_file_specific_args_t *args, hid_t dxpl, void **request)
 {
-    const char *path = args->args.is_accessible.filename;
-    if (!may_say_yes()) {
-        *args->args.is_accessible.accessible = false;
-        return 0;
-    }
-    enum answer answer = ask_in_group(ask_accessible, path, args->args.is_accessible.fapl_id);
-    if (answer == ANSWER_FAILED)
-        return -1;
-    if (answer == ANSWER_NATIVE) {
-        if (ask_native(args, &args->args.is_accessible.fapl_id, dxpl, request) < 0)
-            return -1;
-    } else {
-        *args->args.is_accessible.accessible = answer == ANSWER_YES;
-    }
-    if (*args->args.is_accessible.accessible)
-        mkt_vol_context_set_accessible(path);
-    return 0;
+    /* What led HDF5 to its search must survive it on the error stack. */
+    hid_t errors = H5Eget_current_stack();
+    herr_t result = find_accessible(args, dxpl, request, mkt_vol_context_is_default());
+    if (errors >= 0 && result >= 0)
+        H5Eset_current_stack(errors);
+    else if (errors >= 0)
+        H5Eclose_stack(errors);
+    if (result >= 0 && *args->args.is_accessible.accessible)
+        mkt_vol_context_set_accessible(args->args.is_accessible.filename);
+    return result;
 }
 
 static herr_t delete_file(H5VL_file_specific_args_t *args, hid_t dxpl, void **request)

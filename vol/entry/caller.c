@@ -113,8 +113,14 @@ static const char *flavour_of(void *handle)
     return NULL;
 }
 
+/* From the text "HDF5 library version: 1.14.5" where it shows that; a call of HDF5's would clear
+ * its error stack. */
 static bool read_version(void *handle, unsigned version[3])
 {
+    const char *text = dlsym(handle, "H5_lib_vers_info_g");
+    if (text &&
+        sscanf(text, "HDF5 library version: %u.%u.%u", &version[0], &version[1], &version[2]) >= 2)
+        return true;
     int (*get)(unsigned *, unsigned *, unsigned *) = NULL;
     *(void **)&get = dlsym(handle, "H5get_libversion");
     return get && get(&version[0], &version[1], &version[2]) >= 0;

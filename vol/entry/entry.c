@@ -25,7 +25,7 @@ static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 static void say(const char *format, ...)
 {
-    char line[2048];
+    char line[PATH_MAX + 2048];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(line, sizeof(line), format, arguments);
@@ -79,38 +79,39 @@ MKT_EXPORT int H5PLget_plugin_type(void)
     return PLUGIN_IS_VOL;
 }
 
-/* HDF5 asks at each search of its plugin folders: the first answer, and its one line of complaint,
- * stand. */
+/* HDF5 asks at each search of its plugin folders; the same complaint comes once. */
+static const void *refuse(const char *reason)
+{
+    static char said[sizeof(((struct mkt_caller *)0)->path) + 2048];
+    if (strcmp(said, reason) != 0)
+        say("%s", reason);
+    snprintf(said, sizeof(said), "%s", reason);
+    return NULL;
+}
+
 MKT_EXPORT const void *H5PLget_plugin_info(void)
 {
-    static const void *class_of_first;
-    static const void *first_base; /* the libhdf5 that the connector is bound to */
-    static const void *refused_base;
-    struct mkt_caller caller;
-    char reason[1024];
+    static const void *connector;
+    static const void *served; /* the libhdf5 that the connector is bound to */
+    static const void *failed; /* one that has none */
+    static struct mkt_caller caller;
+    static char reason[sizeof(caller.path) + 1024];
 
-    if (!mkt_caller_find(__builtin_return_address(0), &caller, reason, sizeof(reason))) {
-        if (!refused_base || refused_base != caller.base)
-            say("%s", reason);
-        refused_base = caller.base ? caller.base : (const void *)&refused_base;
-        return NULL;
+    if (!mkt_caller_find(__builtin_return_address(0), &caller, reason, sizeof(reason)))
+        return refuse(reason);
+    if (connector && served == caller.base)
+        return connector;
+    if (connector) {
+        snprintf(reason, sizeof(reason),
+                 "a second libhdf5 (%s) in this process asks for the connector, which serves "
+                 "another one "
+                 "already; let all parts of the program use one libhdf5",
+                 caller.path);
+        return refuse(reason);
     }
-    if (class_of_first && first_base == caller.base)
-        return class_of_first;
-    if (refused_base == caller.base)
+    if (failed == caller.base)
         return NULL;
-    if (class_of_first) {
-        say("a second libhdf5 (%s) in this process asks for the connector, which serves another "
-            "one "
-            "already; let all parts of the program use one libhdf5",
-            caller.path);
-        refused_base = caller.base;
-        return NULL;
-    }
-    class_of_first = load_connector(&caller);
-    if (class_of_first)
-        first_base = caller.base;
-    else
-        refused_base = caller.base;
-    return class_of_first;
+    connector = load_connector(&caller);
+    *(connector ? &served : &failed) = caller.base;
+    return connector;
 }
