@@ -19,7 +19,7 @@ set(CMAKE_C_FLAGS_RELEASE "-O2 -g")
 set(CMAKE_C_FLAGS_DEBUG "-Og -g3")
 
 add_compile_definitions($<$<COMPILE_LANGUAGE:C>:_GNU_SOURCE>)
-add_compile_options("$<$<COMPILE_LANGUAGE:C>:-Wall;-Wextra;-Wstrict-prototypes;-Wmissing-prototypes>")
+add_compile_options("$<$<COMPILE_LANGUAGE:C>:-Wall;-Wextra;-Werror=implicit-function-declaration;-Wstrict-prototypes;-Wmissing-prototypes>")
 if(MKT_WERROR)
     add_compile_options("$<$<COMPILE_LANGUAGE:C>:-Werror>")
 endif()
