@@ -35,12 +35,8 @@ struct mkt_vol_file_state {
     struct mkt_vol_group group;
     bool created;
     bool released, settled;
-    bool has_place; /* what stood at the path when it was opened, for a second open of the same file
-                     */
-    dev_t dev;
-    ino_t ino;
-    struct timespec mtime;
-    pid_t owner; /* a forked child neither publishes nor releases */
+    struct mkt_stand stand; /* what stood at the path when it was opened, for a second open of it */
+    pid_t owner;            /* a forked child neither publishes nor releases */
     unsigned live;
     bool prepared;
     enum mkt_status prepare_status;
@@ -75,9 +71,10 @@ struct mkt_vol_file *mkt_vol_file_create_state(const char *path, enum mkt_vol_dr
 /* The core driver refuses a name that is on disk, where nothing but chance put it. True: that was
  * it, and the file has another internal name now. */
 bool mkt_vol_file_rename(struct mkt_vol_file *file);
-/* Enters it into the table once native has it open. */
-void mkt_vol_file_enter(struct mkt_vol_file *file);
-/* The open file at the path, by what stands there. NULL: none. */
+/* Enters it into the table once native has it open. `stand`: what is at its path, if known. */
+void mkt_vol_file_enter(struct mkt_vol_file *file, const struct mkt_stand *stand);
+/* The file at the path that this process has open (what its parent opened before a fork is the
+ * parent's), by what stands there. NULL: none. */
 struct mkt_vol_file *mkt_vol_file_find(const char *path, enum mkt_vol_driver driver);
 /* The one that stands for all files passed through. */
 struct mkt_vol_file *mkt_vol_file_passed_through(void);

@@ -52,7 +52,7 @@ struct mkt_vol_array; /* arrays.c: the redirected raw data of one dataset, lives
                        */
 
 struct mkt_vol_object {
-    uint64_t mark;           /* MKT_VOL_OBJECT_MARK: HDF5 2.x's tools hand in native objects, too */
+    uint64_t mark;      /* MKT_VOL_OBJECT_MARK: HDF5 2.x's tools hand in native objects, too */
     void *under;        /* the native connector's object */
     hid_t under_vol_id; /* a reference to the native connector's id */
     H5I_type_t type;
