@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "vol/arrays.h"
+#include "vol/error.h"
 #include "vol/native.h"
 #include "vol/object.h"
 #include "vol/transfer.h"
@@ -260,7 +261,7 @@ void *mkt_vol_dataset_create(void *location, const H5VL_loc_params_t *loc, const
     void *under = H5VLdataset_create(parent->under, loc, parent->under_vol_id, name, lcpl, type,
                                      space, list, dapl, dxpl, request);
     if (owned)
-        H5Pclose(list);
+        mkt_vol_close_keeping_errors(list);
     if (!under)
         return NULL;
     struct mkt_vol_object *object = mkt_vol_object_wrap(under, mkt_vol_native_id(), H5I_DATASET,
@@ -341,6 +342,15 @@ static herr_t transfer_begin(struct mkt_vol_transfer *transfer, struct mkt_vol_o
     return transfer->file_type < 0 ? -1 : 0;
 }
 
+static herr_t transfer_end(const struct mkt_vol_transfer *transfer, herr_t result)
+{
+    if (result < 0)
+        mkt_vol_close_keeping_errors(transfer->file_type);
+    else
+        H5Tclose(transfer->file_type);
+    return result;
+}
+
 static herr_t read_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space,
                        hid_t file_space, hid_t dxpl, void *buffer)
 {
@@ -356,9 +366,7 @@ static herr_t read_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_
         return -1;
     if (!transfer.array)
         return mkt_vol_native_read(object, mem_type, mem_space, file_space, dxpl, buffer);
-    herr_t result = mkt_vol_transfer_read(&transfer, buffer);
-    H5Tclose(transfer.file_type);
-    return result;
+    return transfer_end(&transfer, mkt_vol_transfer_read(&transfer, buffer));
 }
 
 static herr_t write_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space,
@@ -380,9 +388,7 @@ static herr_t write_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem
         return refuse_group(object) < 0
                    ? -1
                    : mkt_vol_native_write(object, mem_type, mem_space, file_space, dxpl, buffer);
-    herr_t result = mkt_vol_transfer_write(&transfer, buffer);
-    H5Tclose(transfer.file_type);
-    return result;
+    return transfer_end(&transfer, mkt_vol_transfer_write(&transfer, buffer));
 }
 
 herr_t mkt_vol_dataset_read(size_t count, void *dataset[], hid_t mem_type[], hid_t mem_space[],

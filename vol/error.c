@@ -76,10 +76,10 @@ void mkt_vol_silence_end(const struct mkt_vol_silence *silence)
         H5Eset_auto2(H5E_DEFAULT, silence->function, silence->data);
 }
 
-void mkt_vol_close_list_keeping_errors(hid_t list)
+void mkt_vol_close_keeping_errors(hid_t id)
 {
     hid_t stack = H5Eget_current_stack();
-    H5Pclose(list);
+    H5Idec_ref(id);
     if (stack >= 0)
         H5Eset_current_stack(stack);
 }

@@ -18,7 +18,8 @@ struct mkt_vol_silence {
 void mkt_vol_silence_begin(struct mkt_vol_silence *silence);
 void mkt_vol_silence_end(const struct mkt_vol_silence *silence);
 
-/* Closes a property list and keeps what is on the error stack (most calls of HDF5 clear it). */
-void mkt_vol_close_list_keeping_errors(hid_t list);
+/* Closes a list, type or dataspace and keeps what is on the error stack (most calls of HDF5 clear
+ * it). */
+void mkt_vol_close_keeping_errors(hid_t id);
 
 #endif

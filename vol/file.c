@@ -53,7 +53,7 @@ static void *pass_through(const struct opening *opening)
         return NULL;
     void *under = native_open(opening, opening->path, list);
     if (!under) {
-        mkt_vol_close_list_keeping_errors(list);
+        mkt_vol_close_keeping_errors(list);
         return NULL;
     }
     H5Pclose(list);

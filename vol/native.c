@@ -7,6 +7,8 @@
  */
 #include "vol/native.h"
 
+#include "vol/error.h"
+
 static herr_t transfer(struct mkt_vol_object *dataset, hid_t mem_type, hid_t mem_space,
                        hid_t file_space, hid_t dxpl, void *read_to, const void *write_from)
 {
@@ -28,7 +30,7 @@ static herr_t transfer(struct mkt_vol_object *dataset, hid_t mem_type, hid_t mem
     mkt_vol_call_context_close(context);
 done:
     if (owned)
-        H5Pclose(list);
+        mkt_vol_close_keeping_errors(list);
     return result;
 }
 
