@@ -115,7 +115,7 @@ struct mkt_vol_file *mkt_vol_file_find(const char *path, enum mkt_vol_driver dri
     if (!open_files || stat(path, &status) != 0)
         return NULL;
     for (struct mkt_vol_file_state *state = open_files; state; state = state->next)
-        if (state->has_place && state->driver == driver && state->dev == status.st_dev &&
+        if (state->has_place && state->owner == getpid() && state->driver == driver && state->dev == status.st_dev &&
             state->ino == status.st_ino && state->mtime.tv_sec == status.st_mtim.tv_sec &&
             state->mtime.tv_nsec == status.st_mtim.tv_nsec)
             return state->file;

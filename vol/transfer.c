@@ -3,7 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "vol/file_state.h"
 #include "vol/transfer_internal.h"
 
 #define PIECE_MAX_BYTES (UINT64_C(64) << 20) /* a larger box is split along its slowest axis */
@@ -98,12 +100,23 @@ static herr_t refuse_transform(const struct mkt_vol_transfer *transfer)
                         transfer->dataset->file->path);
 }
 
+/* The parent's pieces aren't a child's to change, nor can it keep them from being given up. */
+static herr_t refuse_in_child(const struct mkt_vol_file *file)
+{
+    if (file->state->owner == getpid())
+        return 0;
+    return mkt_vol_fail(H5E_DATASET, H5E_UNSUPPORTED,
+                        "%s was opened by the parent of this forked process: open it in the child",
+                        file->path);
+}
+
 static herr_t io_begin(struct mkt_vol_io *io, const struct mkt_vol_transfer *transfer, bool writing)
 {
     io->transfer = transfer;
     io->client = transfer->dataset->file->client;
     io->convert = io->background = io->direct = false;
-    if (read_selections(io) < 0 || read_types(io, writing) < 0 || refuse_transform(transfer) < 0)
+    if (refuse_in_child(transfer->dataset->file) < 0 || read_selections(io) < 0 ||
+        read_types(io, writing) < 0 || refuse_transform(transfer) < 0)
         return -1;
     if (io->file.elements > 0 && !io->convert)
         io->direct = mkt_vol_selection_layout(&io->file, &io->memory, io->file_bytes, &io->layout);
