@@ -54,6 +54,11 @@ static void *pass_through(const struct opening *opening)
     void *under = native_open(opening, opening->path, list);
     if (!under) {
         mkt_vol_close_keeping_errors(list);
+        if (mkt_path_kind(opening->path) == MKT_PATH_STUB)
+            mkt_vol_fail(H5E_FILE, H5E_CANTOPENFILE,
+                         "%s stands for a file in memory; with SWMR, with drivers other than sec2 "
+                         "and mpio, and by the rule `mode: file` only files on disk are opened",
+                         opening->path);
         return NULL;
     }
     H5Pclose(list);
@@ -228,6 +233,10 @@ static void *open_in_market(struct opening *opening)
     if (status == MKT_OK)
         return opened.source == MKT_SOURCE_NATIVE ? pass_through(opening)
                                                   : enter_market(opening, &opened);
+    /* A folder, a device: native's to refuse. (In a group the ranks could see different things.) */
+    if (status == MKT_NOT_FOUND && !opening->create && opening->group.size == 1 &&
+        mkt_path_kind(opening->path) == MKT_PATH_FILE)
+        return pass_through(opening);
     return fail_open(opening, status, &error);
 }
 
@@ -329,6 +338,9 @@ static bool is_native_to_hdf5(void *under)
 
 static void *open_through_market(struct opening *opening)
 {
+    /* A version never changes: SWMR's reader gets more than it asks for. */
+    if ((opening->flags & H5F_ACC_SWMR_READ) && mkt_path_kind(opening->path) == MKT_PATH_STUB)
+        opening->flags &= ~H5F_ACC_SWMR_READ;
     bool swmr = opening->flags & (H5F_ACC_SWMR_WRITE | H5F_ACC_SWMR_READ);
     opening->driver = swmr ? MKT_VOL_DRIVER_OTHER : mkt_vol_list_driver(opening->fapl);
     if (opening->driver == MKT_VOL_DRIVER_OTHER)
