@@ -148,7 +148,7 @@ static void *enter_market(struct opening *opening, const struct mkt_opened *open
     }
     if (object) {
         mkt_vol_image_opened(file->image);
-        mkt_vol_file_enter(file);
+        mkt_vol_file_enter(file, &opened->stand);
     }
     mkt_vol_file_put_reference(file);
     return object;
@@ -156,19 +156,30 @@ static void *enter_market(struct opening *opening, const struct mkt_opened *open
 
 /* ---- asking ---- */
 
-/* Ctrl-C in a long wait: SIGINT is held back meanwhile, so that it can be seen here, and delivered
- * after. */
+/* Ctrl-C in a long wait: from the first look on SIGINT is held back, so that it can be seen here,
+ * and delivered after. */
+struct interrupt {
+    bool held;
+    sigset_t former;
+};
+
 static bool interrupt_is_pending(void *context)
 {
-    (void)context;
-    sigset_t pending;
-    return sigpending(&pending) == 0 && sigismember(&pending, SIGINT) == 1;
+    struct interrupt *interrupt = context;
+    sigset_t set;
+    if (!interrupt->held) {
+        sigemptyset(&set);
+        sigaddset(&set, SIGINT);
+        interrupt->held = pthread_sigmask(SIG_BLOCK, &set, &interrupt->former) == 0;
+    }
+    return sigpending(&set) == 0 && sigismember(&set, SIGINT) == 1;
 }
 
 static enum mkt_status ask(struct opening *opening, struct mkt_opened *opened_out,
                            struct mkt_error *error)
 {
     const struct mkt_vol_info *info = opening->info;
+    struct interrupt interrupt = {.held = false};
     struct mkt_open request = {.path = opening->group.rank == 0 ? opening->path : NULL,
                                .intent = opening->intent,
                                .rank = opening->group.rank,
@@ -177,14 +188,12 @@ static enum mkt_status ask(struct opening *opening, struct mkt_opened *opened_ou
                                .version =
                                    info && opening->intent == MKT_INTENT_READ ? info->version : 0,
                                .after_start = info && info->after_start,
-                               .interrupted = interrupt_is_pending};
+                               .interrupted = interrupt_is_pending,
+                               .context = &interrupt};
     memcpy(request.token, opening->token, MKT_ID_BYTES);
-    sigset_t interrupt, former;
-    sigemptyset(&interrupt);
-    sigaddset(&interrupt, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &interrupt, &former);
     enum mkt_status status = mkt_client_open(opening->client, &request, opened_out, error);
-    pthread_sigmask(SIG_SETMASK, &former, NULL);
+    if (interrupt.held)
+        pthread_sigmask(SIG_SETMASK, &interrupt.former, NULL);
     return status;
 }
 

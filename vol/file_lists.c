@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "vol/file_lists.h"
 
+#include <string.h>
+
 /* The core driver grows its memory to multiples of this. image.c grows in larger steps, so that the
  * image ends where the file does. */
 #define CORE_INCREMENT 1
@@ -9,33 +11,44 @@
  * life. */
 static hid_t sec2_driver = H5I_INVALID_HID;
 
-/* What mkt_vol_list_core makes of the default list, kept from file to file: making it takes longer
- * than a message. */
+/* What a program may have changed in the default list: 1.14 lets it. H5Pequal would take as long as
+ * making the list anew; what it would notice beyond these only tunes. */
+struct traits {
+    H5F_libver_t low, high;
+    H5F_close_degree_t degree;
+};
+
+/* What mkt_vol_list_core makes of the default list, kept from file to file: making it takes as long
+ * as a message to the daemon. */
 static struct {
     hid_t list; /* H5I_INVALID_HID: none */
-    hid_t like; /* the default list as it was then; 1.14 lets a program change it */
+    struct traits traits;
     bool lent;
-} kept = {.list = H5I_INVALID_HID, .like = H5I_INVALID_HID};
+} kept = {.list = H5I_INVALID_HID};
 
-static void close_list(hid_t *list)
+static bool traits_read(hid_t fapl, struct traits *traits_out)
 {
-    /* When the library ends, lists may be gone before us. */
-    if (*list >= 0 && H5Iis_valid(*list) > 0)
-        H5Pclose(*list);
-    *list = H5I_INVALID_HID;
+    struct traits traits;
+    memset(&traits, 0, sizeof(traits)); /* for memcmp */
+    bool read = H5Pget_libver_bounds(fapl, &traits.low, &traits.high) >= 0 &&
+                H5Pget_fclose_degree(fapl, &traits.degree) >= 0;
+    *traits_out = traits;
+    return read;
 }
 
 static void drop_kept(void)
 {
-    close_list(&kept.list);
-    close_list(&kept.like);
+    /* When the library ends, lists may be gone before us. */
+    if (kept.list >= 0 && H5Iis_valid(kept.list) > 0)
+        H5Pclose(kept.list);
+    kept.list = H5I_INVALID_HID;
+    kept.lent = false;
 }
 
 void mkt_vol_lists_forget(void)
 {
     sec2_driver = H5I_INVALID_HID;
     drop_kept();
-    kept.lent = false;
 }
 
 static bool is_sec2(hid_t driver)
@@ -126,28 +139,18 @@ err_list:
     return H5I_INVALID_HID;
 }
 
-static void keep_core(hid_t fapl, hid_t list)
-{
-    drop_kept();
-    kept.like = H5Pcopy(fapl);
-    if (kept.like < 0)
-        return;
-    kept.list = list;
-    kept.lent = true;
-}
-
 hid_t mkt_vol_list_core(hid_t fapl, enum mkt_vol_driver driver)
 {
-    if (fapl != H5P_FILE_ACCESS_DEFAULT || kept.lent)
+    struct traits traits;
+    if (fapl != H5P_FILE_ACCESS_DEFAULT || kept.lent || !traits_read(fapl, &traits))
         return make_core(fapl, driver);
-    if (kept.list >= 0 && H5Pequal(fapl, kept.like) > 0) {
-        kept.lent = true;
-        return kept.list;
+    if (kept.list < 0 || memcmp(&traits, &kept.traits, sizeof(traits)) != 0) {
+        drop_kept();
+        kept.list = make_core(fapl, driver);
+        kept.traits = traits;
     }
-    hid_t list = make_core(fapl, driver);
-    if (list >= 0)
-        keep_core(fapl, list);
-    return list;
+    kept.lent = kept.list >= 0;
+    return kept.list;
 }
 
 void mkt_vol_list_core_close(hid_t list)

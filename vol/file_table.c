@@ -19,6 +19,7 @@
 static struct mkt_vol_file_state *open_files; /* in the order of opening, newest first */
 static struct mkt_vol_file_state *released_files;
 static struct mkt_vol_file passed_through;
+static uint64_t passed_through_objects;
 
 bool mkt_vol_files_any(void)
 {
@@ -84,16 +85,28 @@ err_memory:
     return NULL;
 }
 
-void mkt_vol_file_enter(struct mkt_vol_file *file)
+static struct mkt_stand stand_of(const struct stat *status)
+{
+    return (struct mkt_stand){.known = true,
+                              .dev = status->st_dev,
+                              .ino = status->st_ino,
+                              .mtime_ns = (uint64_t)status->st_mtim.tv_sec * 1000000000u +
+                                          (uint64_t)status->st_mtim.tv_nsec};
+}
+
+static bool is_same(const struct mkt_stand *a, const struct mkt_stand *b)
+{
+    return a->known && b->known && a->dev == b->dev && a->ino == b->ino &&
+           a->mtime_ns == b->mtime_ns;
+}
+
+void mkt_vol_file_enter(struct mkt_vol_file *file, const struct mkt_stand *stand)
 {
     struct mkt_vol_file_state *state = file->state;
     struct stat status;
-    if (stat(file->path, &status) == 0) {
-        state->has_place = true;
-        state->dev = status.st_dev;
-        state->ino = status.st_ino;
-        state->mtime = status.st_mtim;
-    }
+    state->stand = *stand;
+    if (!stand->known && stat(file->path, &status) == 0)
+        state->stand = stand_of(&status);
     state->next = open_files;
     open_files = state;
 }
@@ -114,10 +127,9 @@ struct mkt_vol_file *mkt_vol_file_find(const char *path, enum mkt_vol_driver dri
     struct stat status;
     if (!open_files || stat(path, &status) != 0)
         return NULL;
+    const struct mkt_stand here = stand_of(&status);
     for (struct mkt_vol_file_state *state = open_files; state; state = state->next)
-        if (state->has_place && state->owner == getpid() && state->driver == driver && state->dev == status.st_dev &&
-            state->ino == status.st_ino && state->mtime.tv_sec == status.st_mtim.tv_sec &&
-            state->mtime.tv_nsec == status.st_mtim.tv_nsec)
+        if (state->owner == getpid() && state->driver == driver && is_same(&state->stand, &here))
             return state->file;
     return NULL;
 }
@@ -126,6 +138,9 @@ struct mkt_vol_file *mkt_vol_file_of(void *under, H5I_type_t type)
 {
     if (!open_files)
         return &passed_through;
+    /* Nothing else is open that a mount or a link could lead to. */
+    if (!open_files->next && passed_through_objects == 0)
+        return open_files->file;
     static char name[65536]; /* under HDF5's global lock */
     size_t length = 0;
     H5VL_file_get_args_t args = {.op_type = H5VL_FILE_GET_NAME};
@@ -147,8 +162,10 @@ struct mkt_vol_file *mkt_vol_file_of(void *under, H5I_type_t type)
 
 void mkt_vol_file_get_reference(struct mkt_vol_file *file)
 {
-    if (!file->in_market)
+    if (!file->in_market) {
+        passed_through_objects++;
         return;
+    }
     file->references++;
     file->state->live++;
 }
@@ -172,7 +189,9 @@ static void end(struct mkt_vol_file *file)
 
 void mkt_vol_file_put_reference(struct mkt_vol_file *file)
 {
-    if (file->in_market && --file->references == 0)
+    if (!file->in_market)
+        passed_through_objects--;
+    else if (--file->references == 0)
         end(file);
 }
 

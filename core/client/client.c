@@ -259,8 +259,7 @@ uint64_t mkt_client_round_trips(const struct mkt_client *client)
 void mkt_client_rule(const struct mkt_client *client, const char *path, struct mkt_rule *rule_out)
 {
     struct mkt_rule rule = client->defaults;
-    char *absolute =
-        path[0] == '/' || client->rules_count == 0 ? NULL : mkt_path_absolute(path);
+    char *absolute = path[0] == '/' || client->rules_count == 0 ? NULL : mkt_path_absolute(path);
     const struct mkt_rule *found =
         mkt_rules_match(client->rules, client->rules_count, absolute != NULL ? absolute : path);
     free(absolute);

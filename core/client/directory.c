@@ -113,9 +113,9 @@ enum mkt_status mkt_client_directory(const char *wanted, bool create, char *path
     if (create && mkdir(path_out, 0700) != 0 && errno != EEXIST) {
         /* NOT_FOUND would mean that no market is wanted. */
         status = errno == ENOENT ? MKT_IO_ERROR : mkt_status_from_errno(errno);
-        return mkt_error_set(error, status,
-                             "can't make the market's folder %s: %s; name another with H5MARKET_DIR",
-                             path_out, strerror(errno));
+        return mkt_error_set(
+            error, status, "can't make the market's folder %s: %s; name another with H5MARKET_DIR",
+            path_out, strerror(errno));
     }
     status = mkt_directory_open(path_out, &fd, error);
     if (status == MKT_NOT_FOUND && !create)

@@ -18,6 +18,7 @@
 #define SLICE_FIRST_MS  100
 #define SLICE_LATER_MS  250
 #define SLICE_GROWS_MS  2000
+#define SPIN_NS         30000u
 #define IN_FIRST_BYTES  8192
 #define OUT_FIRST_BYTES 4096
 
@@ -311,6 +312,32 @@ static void take_fds(struct mkt_link *link, struct msghdr *message)
     }
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* recvmsg; if it `sleeps`, it looks for SPIN_NS before it does, where that has paid off. */
+static ssize_t receive_message(struct mkt_link *link, struct msghdr *message, bool sleeps)
+{
+    int flags = MSG_CMSG_CLOEXEC;
+    if (!sleeps)
+        return recvmsg(link->fd, message, flags | MSG_DONTWAIT);
+    if (!mkt_spin_begin(&link->spin))
+        return recvmsg(link->fd, message, flags);
+    uint64_t end_ns = now_ns() + SPIN_NS;
+    ssize_t bytes;
+    do
+        bytes = recvmsg(link->fd, message, flags | MSG_DONTWAIT);
+    while (bytes < 0 && errno == EAGAIN && now_ns() < end_ns);
+    mkt_spin_end(&link->spin, bytes >= 0);
+    if (bytes < 0 && errno == EAGAIN)
+        bytes = recvmsg(link->fd, message, flags);
+    return bytes;
+}
+
 /* Reads what there is, or, if it `sleeps`, what comes in SLICE_FIRST_MS. MKT_STALE: nothing. */
 static enum mkt_status receive_some(struct mkt_link *link, bool sleeps, struct mkt_error *error)
 {
@@ -323,7 +350,7 @@ static enum mkt_status receive_some(struct mkt_link *link, bool sleeps, struct m
                              .msg_iovlen = 1,
                              .msg_control = control.bytes,
                              .msg_controllen = sizeof(control.bytes)};
-    ssize_t bytes = recvmsg(link->fd, &message, MSG_CMSG_CLOEXEC | (sleeps ? 0 : MSG_DONTWAIT));
+    ssize_t bytes = receive_message(link, &message, sleeps);
     if (bytes < 0 && (errno == EINTR || errno == EAGAIN))
         return MKT_STALE;
     if (bytes <= 0)
@@ -557,8 +584,8 @@ static enum mkt_status await_number(struct mkt_link *link, uint64_t number,
             continue;
         }
         if (status == MKT_STALE)
-            status = sleeps ? after_sleep(link, &waiting, error)
-                            : wait_for_bytes(link, &waiting, error);
+            status =
+                sleeps ? after_sleep(link, &waiting, error) : wait_for_bytes(link, &waiting, error);
         if (status != MKT_OK)
             return status;
         sleeps = false;

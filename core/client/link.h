@@ -6,6 +6,7 @@
 #ifndef MKT_CLIENT_LINK_H
 #define MKT_CLIENT_LINK_H
 
+#include "core/base/spin.h"
 #include "core/wire/messages.h"
 #include <sys/types.h>
 
@@ -25,6 +26,7 @@ struct mkt_link {
     size_t out_capacity, out_bytes;
     int fds[MKT_LINK_FDS];
     unsigned fd_count;
+    struct mkt_spin spin; /* before sleeping for an answer */
     char *directory;
 };
 

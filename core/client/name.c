@@ -29,10 +29,11 @@ static void tidy_path(char *path)
     *to = '\0';
 }
 
-static char *join(const char *folder, size_t folder_length, const char *name)
+/* The first bytes of one text before another. */
+static char *prefix(const char *folder, size_t folder_length, const char *name)
 {
     size_t length = strlen(name);
-    char *path = malloc(folder_length + length + 2);
+    char *path = malloc(folder_length + length + 1);
     if (path == NULL)
         return NULL;
     memcpy(path, folder, folder_length);
@@ -40,23 +41,26 @@ static char *join(const char *folder, size_t folder_length, const char *name)
     return path;
 }
 
+static char *join(const char *folder, const char *name)
+{
+    size_t length = strlen(folder);
+    char *path = prefix(folder, length + (length > 0), name);
+    if (path != NULL && length > 0)
+        path[length] = '/'; /* where the end of `folder` was */
+    return path;
+}
+
 char *mkt_path_absolute(const char *path)
 {
-    char *folder = path[0] == '/' ? NULL : getcwd(NULL, 0);
-    size_t length = 0;
-    if (folder != NULL) {
-        /* getcwd's block is larger than its text by no more than the end. */
-        char *larger = realloc(folder, strlen(folder) + 2);
-        if (larger == NULL) {
-            free(folder);
-            return NULL;
-        }
-        folder = larger;
-        strcat(folder, "/");
-        length = strlen(folder);
+    char short_folder[PATH_MAX], *long_folder = NULL;
+    const char *folder = "";
+    if (path[0] != '/') {
+        folder = getcwd(short_folder, sizeof(short_folder));
+        if (folder == NULL)
+            folder = long_folder = getcwd(NULL, 0);
     }
-    char *whole = join(folder != NULL ? folder : "", length, path);
-    free(folder);
+    char *whole = join(folder != NULL ? folder : "", path);
+    free(long_folder);
     if (whole != NULL)
         tidy_path(whole);
     return whole;
@@ -81,7 +85,7 @@ static int follow_link(char **path)
     if ((size_t)length >= sizeof(target))
         return ENAMETOOLONG;
     target[length] = '\0';
-    char *next = join(*path, target[0] == '/' ? 0 : folder_length(*path), target);
+    char *next = prefix(*path, target[0] == '/' ? 0 : folder_length(*path), target);
     if (next == NULL)
         return ENOMEM;
     free(*path);
@@ -156,6 +160,11 @@ static bool is_just_made(const struct stat *info)
     return S_ISREG(info->st_mode) && info->st_size == 0 && info->st_mtim.tv_sec + 1 >= now.tv_sec;
 }
 
+uint64_t mkt_mtime_ns(const struct stat *info)
+{
+    return (uint64_t)info->st_mtim.tv_sec * 1000000000u + (uint64_t)info->st_mtim.tv_nsec;
+}
+
 static void look(struct mkt_place *place)
 {
     struct stat info;
@@ -179,7 +188,7 @@ static void look(struct mkt_place *place)
     place->dev = info.st_dev;
     place->ino = info.st_ino;
     place->size = (uint64_t)info.st_size;
-    place->mtime_ns = (uint64_t)info.st_mtim.tv_sec * 1000000000u + (uint64_t)info.st_mtim.tv_nsec;
+    place->mtime_ns = mkt_mtime_ns(&info);
     place->kind = look_for_stub(place) ? MKT_PLACE_STUB : MKT_PLACE_FILE;
 }
 

@@ -6,6 +6,7 @@
 #define MKT_CLIENT_NAME_H
 
 #include "core/client/stub_layout.h"
+#include <sys/stat.h>
 #include <sys/types.h>
 
 enum mkt_place_kind {
@@ -31,6 +32,8 @@ struct mkt_place {
 /* The path from the root, tidied but not resolved; malloc'ed. NULL: out of memory, or the current
  * folder has gone. */
 char *mkt_path_absolute(const char *path);
+
+uint64_t mkt_mtime_ns(const struct stat *info);
 
 /* MKT_NO_MEMORY. */
 enum mkt_status mkt_place_init(struct mkt_place *place_out, const char *path,

@@ -192,6 +192,10 @@ static enum mkt_status take_opened(struct opening *opening, const struct mkt_msg
     struct mkt_opened opened = {
         .source = reply->source, .file = reply->file, .version = reply->version};
     memcpy(opened.object, reply->object, MKT_ID_BYTES);
+    const struct mkt_place *place = &opening->place;
+    if (place->kind == MKT_PLACE_STUB || place->kind == MKT_PLACE_FILE)
+        opened.stand = (struct mkt_stand){
+            .known = true, .dev = place->dev, .ino = place->ino, .mtime_ns = place->mtime_ns};
     if (reply->scratch.length > 0)
         mkt_pool_add(client, &reply->scratch);
     if (reply->file == 0) {

@@ -104,6 +104,7 @@ enum mkt_status mkt_stub_ensure(struct mkt_place *place, const uint8_t market[MK
     place->stub = stub;
     place->dev = info.st_dev;
     place->ino = info.st_ino;
+    place->mtime_ns = mkt_mtime_ns(&info);
     *made_out = make;
     *fd_out = fd;
     return MKT_OK;
