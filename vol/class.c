@@ -6,6 +6,7 @@
 #include "vol/error.h"
 #include "vol/external.h"
 #include "vol/file_lists.h"
+#include "vol/image.h"
 #include "vol/info.h"
 #include "vol/object.h"
 
@@ -46,6 +47,7 @@ static herr_t terminate(void)
     mkt_vol_context_fini();
     mkt_vol_external_forget();
     mkt_vol_lists_forget();
+    mkt_vol_image_forget();
     mkt_vol_error_fini();
     if (errors >= 0)
         H5Eset_current_stack(errors);

@@ -7,6 +7,12 @@
 #include "vol/superblock.h"
 
 #define FIRST_CAPACITY ((size_t)64 << 10)
+#define SPARE_MAX      ((size_t)16 << 20)
+
+/* The buffer of the last image that ended, for the next: fresh pages cost more than what is written
+ * into them. */
+static uint8_t *spare;
+static size_t spare_capacity;
 
 struct mkt_vol_image {
     unsigned references; /* its owner's and one for each property list that holds it */
@@ -24,14 +30,30 @@ static void put(struct mkt_vol_image *image)
 {
     if (--image->references > 0)
         return;
-    free(image->buffer);
+    if (image->capacity > spare_capacity && image->capacity <= SPARE_MAX) {
+        free(spare);
+        spare = image->buffer;
+        spare_capacity = image->capacity;
+    } else {
+        free(image->buffer);
+    }
     free(image);
+}
+
+static void take_spare(struct mkt_vol_image *image)
+{
+    image->buffer = spare;
+    image->capacity = spare_capacity;
+    spare = NULL;
+    spare_capacity = 0;
 }
 
 /* Room for `bytes`; grows in powers of two, since the driver asks for each piece of metadata anew.
  */
 static void *resize(struct mkt_vol_image *image, size_t bytes)
 {
+    if (!image->buffer)
+        take_spare(image);
     if (bytes > image->capacity) {
         size_t capacity = image->capacity ? image->capacity : FIRST_CAPACITY;
         while (capacity < bytes)
@@ -113,6 +135,13 @@ struct mkt_vol_image *mkt_vol_image_create_knock(void)
 {
     static const char knock = '?';
     return mkt_vol_image_create(&knock, sizeof(knock), false, NULL, NULL);
+}
+
+void mkt_vol_image_forget(void)
+{
+    free(spare);
+    spare = NULL;
+    spare_capacity = 0;
 }
 
 void mkt_vol_image_destroy(struct mkt_vol_image *image)

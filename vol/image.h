@@ -21,6 +21,8 @@ struct mkt_vol_image *mkt_vol_image_create(const void *lent, size_t lent_bytes, 
  * by its name. */
 struct mkt_vol_image *mkt_vol_image_create_knock(void);
 void mkt_vol_image_destroy(struct mkt_vol_image *image);
+/* Frees the memory that is kept for the next image. */
+void mkt_vol_image_forget(void);
 
 /* Has a file access list open this image; the list must have the core driver. */
 herr_t mkt_vol_image_set(struct mkt_vol_image *image, hid_t fapl);
