@@ -263,6 +263,7 @@ static void start_loop(struct mkt_daemon *daemon)
     uv_timer_init(loop, &daemon->second);
     uv_signal_init(loop, &daemon->terminate);
     uv_signal_init(loop, &daemon->interrupt);
+    mkt_vigil_init(&daemon->vigil, loop);
     daemon->deadline.data = daemon->second.data = daemon;
     daemon->terminate.data = daemon->interrupt.data = daemon;
     daemon->listener.data = daemon;
@@ -386,6 +387,7 @@ static void close_handles(struct mkt_daemon *daemon)
     uv_close((uv_handle_t *)&daemon->second, NULL);
     uv_close((uv_handle_t *)&daemon->terminate, NULL);
     uv_close((uv_handle_t *)&daemon->interrupt, NULL);
+    mkt_vigil_close(&daemon->vigil);
     mkt_pages_stop(daemon->pages);
 }
 

@@ -15,6 +15,7 @@
 #include "core/daemon/connection.h"
 #include "core/daemon/folder.h"
 #include "core/daemon/memory.h"
+#include "core/daemon/vigil.h"
 #include "core/market/market.h"
 
 struct mkt_rules_cache;
@@ -41,6 +42,7 @@ struct mkt_daemon {
     uv_poll_t listener;
     uv_timer_t deadline, second; /* the market's next deadline; housekeeping */
     uv_signal_t terminate, interrupt;
+    struct mkt_vigil vigil;
     struct mkt_connection *connections; /* open ones and those whose process still lives */
     uint32_t connections_count, open_count, connections_max;
     uint64_t last_session;

@@ -312,6 +312,7 @@ static void on_frame(void *context, struct mkt_connection *connection,
     if (fd >= 0)
         close(fd);
     mkt_shell_settle(daemon);
+    mkt_vigil_note_message(&daemon->vigil);
 }
 
 static void on_closed(void *context, struct mkt_connection *connection, const char *why)

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Staying awake for the next message. Waking a thread that sleeps costs sender and receiver more
+ * than a small request does, and a client in the midst of opening and closing files sends the next
+ * one in a moment. So after messages in close succession the loop polls instead of sleeping, for a
+ * bounded time, while that pays off. Where others want the processor it doesn't. Loop thread only.
+ */
+#ifndef MKT_DAEMON_VIGIL_H
+#define MKT_DAEMON_VIGIL_H
+
+#include "core/base/spin.h"
+#include <uv.h>
+
+#define MKT_VIGIL_NS 200000u /* at most, after a message */
+
+struct mkt_vigil {
+    uv_idle_t idle;    /* active: the loop polls */
+    uint64_t since_ns; /* the last message */
+    uint64_t polled_ns;
+    struct mkt_spin spin;
+};
+
+void mkt_vigil_init(struct mkt_vigil *vigil, uv_loop_t *loop);
+/* Closes its handle. */
+void mkt_vigil_close(struct mkt_vigil *vigil);
+/* A message was handled. */
+void mkt_vigil_note_message(struct mkt_vigil *vigil);
+
+#endif
