@@ -8,7 +8,7 @@
  *   LIST    {"objects":[{"object","path","newest_version","versions","readers","bytes","has_stub",
  *            "writer":null|{"program","pid","ranks"}}]}
  *   STAT    one such object, with
- * "all_versions":[{"version","newest","age_s","published_unix","data_bytes","image_bytes",
+ * "all_versions":[{"version","newest","hidden","age_s","published_unix","data_bytes","image_bytes",
  *            "index_bytes","pieces","arrays","readers"}]
  */
 #include "core/daemon/daemon.h"
@@ -181,6 +181,7 @@ static void add_version(void *context, const struct mkt_version_info *info)
 
     json_object_set_new(json, "version", number_json(info->version));
     json_object_set_new(json, "newest", json_boolean(info->newest));
+    json_object_set_new(json, "hidden", json_boolean(info->hidden));
     json_object_set_new(json, "age_s", number_json(age_s));
     json_object_set_new(json, "published_unix", number_json((uint64_t)time(NULL) - age_s));
     json_object_set_new(json, "data_bytes", number_json(info->data_bytes));

@@ -137,7 +137,7 @@ static void audit_waiting(struct audit *audit, const struct group *group)
 {
     bool differs;
     const struct object *object = mkt_object_by_name(audit->market, &group->name, &differs);
-    const struct version *newest = object && !differs ? mkt_version_newest(object) : NULL;
+    const struct version *newest = object && !differs ? mkt_version_visible(object) : NULL;
 
     AUDIT(audit, !newest || group->version != 0 || newest->published_ms < group->after_ms,
           "an open of '%s' waits for a version that is there", group->name.path);
@@ -358,6 +358,7 @@ static void audit_objects(struct audit *audit)
         DL_FOREACH2(set->versions, version, set_next)
         {
             AUDIT(audit, version->set == set, "a version is in another set's list");
+            AUDIT(audit, !version->hidden, "`keep` counts a version that nobody sees");
             versions++;
         }
         HASH_ITER (hh, market->objects, object, next_object) {

@@ -211,6 +211,8 @@ static void finish(struct mkt_market *market, struct group *group, uint64_t now_
         struct object *object = group->object;
         bool keep_open = group->member[0].keep_open;
 
+        if (!keep_open && group->version_open && !object->gone)
+            mkt_version_close(market, group->version_open, group->publish_close, now_ms);
         end_round(market, group);
         answer_all(market, group, group->version_number);
         if (!keep_open && object->writer == group)

@@ -144,6 +144,8 @@ struct version {
     struct held_image *image; /* NULL: none */
     struct mkt_extent index;
     uint32_t pins, readers; /* groups that need its bytes; of these, readers */
+    uint32_t closes;        /* writers' closes since the create, its own included */
+    bool hidden;            /* `publish: close N`: for writers only, until the Nth close */
     bool retired;
     struct set *set;
     struct version *prev, *next;         /* of the object, ascending, not retired */
@@ -204,7 +206,7 @@ struct group {
     bool in_tokens, timed, doomed;
 
     /* What rank 0 asked. */
-    uint32_t intent, mode, wait_ms, writer_timeout_ms, keep;
+    uint32_t intent, mode, wait_ms, writer_timeout_ms, keep, publish_close;
     uint64_t version, after_ms;
     bool has_stub, has_name;
     struct owned_name name;
@@ -366,6 +368,11 @@ void mkt_version_retire(struct mkt_market *market, struct version *version);
 void mkt_version_pin(struct version *version, bool reader);
 void mkt_version_unpin(struct mkt_market *market, struct version *version, bool reader);
 struct version *mkt_version_newest(const struct object *object);
+/* The newest that readers may see. */
+struct version *mkt_version_visible(const struct object *object);
+/* A close that changed nothing counts, too. */
+void mkt_version_close(struct mkt_market *market, struct version *version, uint32_t publish_close,
+                       uint64_t now_ms);
 
 /* ---- open.c ---- */
 void mkt_open_request(struct mkt_market *market, struct session *session, const struct mkt_msg *msg,

@@ -122,7 +122,8 @@ struct mkt_object_info {
 struct mkt_version_info {
     uint64_t version, published_ms, data_bytes, image_bytes, index_bytes, pieces;
     uint32_t arrays, readers;
-    bool newest;
+    bool newest; /* the one that readers get */
+    bool hidden; /* from readers, by `publish: close N` */
 };
 typedef void (*mkt_object_fn)(void *context, const struct mkt_object_info *info);
 typedef void (*mkt_version_fn)(void *context, const struct mkt_version_info *info);

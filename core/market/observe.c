@@ -46,7 +46,7 @@ static void describe_writer(const struct group *writer, struct mkt_object_info *
 
 static void describe_object(const struct object *object, struct mkt_object_info *info)
 {
-    const struct version *version, *newest = mkt_version_newest(object);
+    const struct version *version, *newest = mkt_version_visible(object);
 
     *info = (struct mkt_object_info){.path = object->name.path,
                                      .newest_version = newest ? newest->number : 0,
@@ -94,7 +94,8 @@ void mkt_market_each_version(const struct mkt_market *market, const uint8_t id[M
             .pieces = version->pieces,
             .arrays = version->arrays,
             .readers = version->readers,
-            .newest = version == mkt_version_newest(object)};
+            .newest = version == mkt_version_visible(object),
+            .hidden = version->hidden};
 
         fn(context, &info);
     }

@@ -231,11 +231,11 @@ static struct version *pick_version(const struct group *group, const struct obje
     struct version *version;
 
     if (group->version == 0) {
-        version = mkt_version_newest(object);
+        version = mkt_version_visible(object);
         return version && version->published_ms >= group->after_ms ? version : NULL;
     }
     DL_FOREACH (object->versions, version) {
-        if (version->number == group->version)
+        if (version->number == group->version && !version->hidden)
             return version;
     }
     return NULL;
@@ -263,6 +263,12 @@ static void wait_until(struct mkt_market *market, struct group *group, uint64_t 
     mkt_group_set_deadline(market, group, deadline_ms);
 }
 
+/* Closed, but not often enough for readers. */
+static bool is_begun(const struct object *object)
+{
+    return object->versions && mkt_version_newest(object)->hidden;
+}
+
 /* No version of the object will do now. */
 static void read_wait_or_fail(struct mkt_market *market, struct group *group,
                               const struct object *object, uint64_t now_ms)
@@ -270,6 +276,7 @@ static void read_wait_or_fail(struct mkt_market *market, struct group *group,
     uint32_t wait_ms = group->wait_ms;
     bool lost = object && group->version != 0 && group->version <= object->last_version;
     bool written = object && object->writer && !lost;
+    bool begun = object && !lost && !written && is_begun(object);
 
     if (written && is_own_writer(group, object->writer)) {
         mkt_open_fail(market, group, MKT_BUSY,
@@ -279,13 +286,17 @@ static void read_wait_or_fail(struct mkt_market *market, struct group *group,
     }
     if (written) {
         describe_writer(object->writer, group->waits_on, sizeof(group->waits_on));
-        if (group->writer_timeout_ms > wait_ms)
-            wait_ms = group->writer_timeout_ms;
+    } else if (begun) {
+        snprintf(group->waits_on, sizeof(group->waits_on),
+                 "its writer (closed %u times, `publish: close N`)",
+                 mkt_version_newest(object)->closes);
     } else if (group->name.file_ino != 0 && !(object && object->versions)) {
         answer_native(market, group);
         return;
     }
-    if (lost || (wait_ms == 0 && !written) || add_ms(group->started_ms, wait_ms) < now_ms)
+    if ((written || begun) && group->writer_timeout_ms > wait_ms)
+        wait_ms = group->writer_timeout_ms;
+    if (lost || (wait_ms == 0 && !written && !begun) || add_ms(group->started_ms, wait_ms) < now_ms)
         fail_not_found(market, group, object);
     else
         wait_until(market, group, add_ms(group->started_ms, wait_ms));
@@ -465,6 +476,7 @@ static enum mkt_status take_request(struct group *group, const struct mkt_msg_op
     group->wait_ms = open->wait_ms;
     group->writer_timeout_ms = open->writer_timeout_ms;
     group->keep = open->keep;
+    group->publish_close = open->publish_close;
     group->version = open->version;
     group->after_ms = open->after_ms;
     group->has_stub = open->has_stub;

@@ -335,6 +335,8 @@ enum mkt_status mkt_version_build(struct mkt_market *market, struct group *group
         return status;
     }
     take_references(market, group, version);
+    version->closes = (group->version_open ? group->version_open->closes : 0) + 1;
+    version->hidden = version->closes < group->publish_close;
     *version_out = version;
     return MKT_OK;
 }
@@ -344,6 +346,15 @@ enum mkt_status mkt_version_build(struct mkt_market *market, struct group *group
 struct version *mkt_version_newest(const struct object *object)
 {
     return object->versions ? object->versions->prev : NULL;
+}
+
+struct version *mkt_version_visible(const struct object *object)
+{
+    struct version *version = mkt_version_newest(object);
+
+    while (version && version->hidden)
+        version = version == object->versions ? NULL : version->prev;
+    return version;
 }
 
 static void apply_set_retention(struct mkt_market *market, struct set *set)
@@ -375,6 +386,33 @@ static void apply_retention(struct mkt_market *market, struct version *version)
         mkt_version_retire(market, object->versions);
 }
 
+/* What was only begun before it. */
+static void retire_hidden(struct mkt_market *market, const struct version *successor)
+{
+    struct version *version, *next;
+
+    DL_FOREACH_SAFE (successor->object->versions, version, next) {
+        if (version->hidden && version != successor)
+            mkt_version_retire(market, version);
+    }
+}
+
+static void reveal(struct mkt_market *market, struct version *version, uint64_t now_ms)
+{
+    struct object *object = version->object;
+
+    version->hidden = false;
+    version->published_ms = now_ms;
+    retire_hidden(market, version);
+    if (object->set) {
+        version->set = object->set;
+        version->set->references++;
+        DL_APPEND2(version->set->versions, version, set_prev, set_next);
+        version->set->count++;
+    }
+    apply_retention(market, version);
+}
+
 void mkt_version_publish(struct mkt_market *market, struct version *version, uint64_t now_ms)
 {
     struct object *object = version->object;
@@ -383,14 +421,18 @@ void mkt_version_publish(struct mkt_market *market, struct version *version, uin
     version->published_ms = now_ms;
     DL_APPEND(object->versions, version);
     object->count++;
-    if (object->set) {
-        version->set = object->set;
-        version->set->references++;
-        DL_APPEND2(version->set->versions, version, set_prev, set_next);
-        version->set->count++;
-    }
     market->publishes++;
-    apply_retention(market, version);
+    if (version->hidden)
+        retire_hidden(market, version);
+    else
+        reveal(market, version, now_ms);
+}
+
+void mkt_version_close(struct mkt_market *market, struct version *version, uint32_t publish_close,
+                       uint64_t now_ms)
+{
+    if (version->hidden && !version->retired && ++version->closes >= publish_close)
+        reveal(market, version, now_ms);
 }
 
 static void destroy(struct mkt_market *market, struct version *version)

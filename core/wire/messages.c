@@ -71,6 +71,7 @@ static void walk_open(struct mkt_codec *codec, struct mkt_msg_open *open)
     mkt_codec_u64(codec, &open->version);
     mkt_codec_u64(codec, &open->after_ms);
     mkt_codec_u32(codec, &open->keep);
+    mkt_codec_u32(codec, &open->publish_close);
     mkt_codec_bool(codec, &open->has_stub);
     mkt_codec_bytes(codec, &open->set);
     walk_name(codec, &open->name);

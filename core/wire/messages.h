@@ -137,6 +137,8 @@ struct mkt_msg_open {
     uint64_t version;           /* READ: 0 = newest */
     uint64_t after_ms; /* READ: skip versions published before this (daemon's clock, 0: none) */
     uint32_t keep; /* CREATE, READ_WRITE: versions kept in the set; 0 = the default (1 a path) */
+    uint32_t publish_close; /* CREATE, READ_WRITE: versions appear from the Nth close after the
+                               create on; 0 = 1 */
     bool has_stub; /* name.object is the object of a stub that stands there; its descriptor rides
                       along at create */
     struct mkt_bytes set; /* the rule's pattern that `keep` counts over */

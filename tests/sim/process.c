@@ -243,6 +243,7 @@ static void open_file(struct process *process)
         msg.open.version = job->version;
         msg.open.after_ms = job->after_now ? world.now : 0;
         msg.open.keep = job->keep;
+        msg.open.publish_close = job->publish_close;
         if (job->keep && job->path % 2 == 0)
             msg.open.set = (struct mkt_bytes){set, sizeof(set) - 1};
     }

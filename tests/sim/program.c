@@ -14,6 +14,7 @@ static void make_write(struct job *job, unsigned size)
                               : MKT_INTENT_CREATE;
     job->mode = one_in(20) ? MKT_MODE_FILE : one_in(4) ? MKT_MODE_BOTH : MKT_MODE_MEMORY;
     job->keep = one_in(4) ? (uint32_t)chance(1, 4) : 0;
+    job->publish_close = one_in(6) ? (uint32_t)chance(1, 3) : 0;
     job->rounds = one_in(3) ? (unsigned)chance(2, MAX_ROUNDS) : 1;
     job->operations = (unsigned)chance(0, 6);
     job->unchanged = one_in(12);
@@ -102,7 +103,7 @@ void programs_make(void)
         program->hostile = hostile && p == 0;
         for (unsigned j = 0; j < program->jobs; j++) {
             make_job(&program->job[j], program->size);
-            world.keeps_sets |= program->job[j].keep > 0;
+            world.keeps_sets |= program->job[j].keep > 0 || program->job[j].publish_close > 1;
         }
         for (unsigned r = 0; r < program->size; r++) {
             program->rank[r] = make_process(program, r);

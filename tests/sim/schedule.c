@@ -202,6 +202,7 @@ static const struct mkt_msg *ask(struct process *process, struct mkt_msg *msg,
 struct left {
     uint8_t object[32][MKT_ID_BYTES];
     uint64_t number[64];
+    bool hidden[64];
     unsigned objects, versions;
 };
 
@@ -222,6 +223,7 @@ static void list_version(void *context, const struct mkt_version_info *info)
     struct left *left = context;
 
     SIM_CHECK(left->versions < 64, "too many versions at the end");
+    left->hidden[left->versions] = info->hidden;
     left->number[left->versions++] = info->version;
 }
 
@@ -234,6 +236,8 @@ static void read_and_withdraw(struct process *process, const uint8_t object[MKT_
     for (unsigned v = 0; v < versions.versions; v++) {
         struct mkt_msg open = {.type = MKT_MSG_OPEN}, close = {.type = MKT_MSG_CLOSE};
 
+        if (versions.hidden[v])
+            continue;
         open.open.size = 1;
         open.open.intent = MKT_INTENT_READ;
         open.open.mode = MKT_MODE_MEMORY;

@@ -104,7 +104,7 @@ struct job {
     unsigned path;
     enum mkt_intent intent;
     enum mkt_mode mode;
-    uint32_t wait_ms, writer_timeout_ms, keep;
+    uint32_t wait_ms, writer_timeout_ms, keep, publish_close;
     uint64_t version;
     bool after_now;
     unsigned rounds, operations;

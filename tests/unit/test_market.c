@@ -997,6 +997,27 @@ static void test_keep_counts_over_a_set(void **state)
     assert_int_equal(open_ok(3, version_of(stub_msg("plt1", MKT_INTENT_READ, 1), 2)).version, 2);
 }
 
+static struct mkt_msg later(struct mkt_msg msg)
+{
+    msg.open.publish_close = 2;
+    return msg;
+}
+
+static void test_version_of_a_first_close_is_for_writers(void **state)
+{
+    (void)state;
+    assert_int_equal(publish(1, open_msg("a.h5", MKT_INTENT_CREATE)), 1);
+    assert_int_equal(publish(1, later(open_msg("a.h5", MKT_INTENT_CREATE))), 2);
+    assert_int_equal(open_ok(2, open_msg("a.h5", MKT_INTENT_READ)).version, 1);
+    say(2, version_of(open_msg("a.h5", MKT_INTENT_READ), 2));
+    take_error(2, MKT_NOT_FOUND, "version 2");
+    say(3, waiting(open_msg("b.h5", MKT_INTENT_READ), 0, 50));
+    take_error(3, MKT_NOT_FOUND, "b.h5");
+    publish(1, later(open_msg("b.h5", MKT_INTENT_CREATE)));
+    say(3, waiting(open_msg("b.h5", MKT_INTENT_READ), 0, 50)); /* begun: as if it were written */
+    assert_int_equal(open_ok(1, later(open_msg("a.h5", MKT_INTENT_READ_WRITE))).version, 2);
+}
+
 static void test_withdrawn_while_written_leaves_nothing(void **state)
 {
     (void)state;
@@ -1244,6 +1265,7 @@ int main(void)
         MARKET_TEST(test_read_write_without_changes_publishes_nothing),
         MARKET_TEST(test_read_write_with_data_of_another_rank_keeps_the_image),
         MARKET_TEST(test_keep_counts_over_a_set),
+        MARKET_TEST(test_version_of_a_first_close_is_for_writers),
         MARKET_TEST(test_withdrawn_while_written_leaves_nothing),
         MARKET_TEST(test_grant_waits_in_line_for_memory),
         MARKET_TEST(test_grant_that_never_fits_fails_at_once),

@@ -173,6 +173,7 @@ static void test_messages_every_field_of_open_comes_back(void **state)
                                                      .version = 13,
                                                      .after_ms = 14,
                                                      .keep = 15,
+                                                     .publish_close = 2,
                                                      .has_stub = true,
                                                      .set = {"plt*", 4},
                                                      .name = {.object = "fedcba987654321",

@@ -322,6 +322,28 @@ publish_at_flush() {
     reads x.h5 2
 }
 
+publish_at_a_later_close() { # rank 0 writes a header and closes; then all open it and write
+    printf 'files:\n  - {match: "x.h5", publish: close 2}\n' >h5market.yaml
+    export H5MARKET_CONFIG=$PWD/h5market.yaml
+    background writer "$H5DO" "create x.h5" "make d 100" "putall d 1" "close" "mark one" "await go" "openrw x.h5" \
+        "check d 1" "putall d 2" "close" "mark two" "await go2" "openrw x.h5" "putall d 3" "close" "create x.h5" \
+        "make d 100" "putall d 4" "close" "mark again" "await go3" "openrw x.h5" "check d 4" "close"
+    await one
+    HDF5_VOL_CONNECTOR="market" background reader "$H5DO" "open x.h5" "check d 2" # waits: somebody writes it
+    sleep 0.3
+    : >go
+    finished reader 0
+    await two
+    reads x.h5 2
+    : >go2
+    await again
+    reads x.h5 3 # the former file, as long as the next one was closed once only
+    : >go3
+    finished writer 0
+    reads x.h5 4 # a close that changed nothing counts, too
+    [[ $(h5market stat --json x.h5 | grep -c '"data_bytes"') == 1 ]] || fail "old versions are left"
+}
+
 fork_after_use() {
     one "create x.h5" "make d 100" "putall d 5" "fork sleep 0" "fork close" "check d 5" "putall d 6" "close"
     reads x.h5 6

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A plain HDF5 program whose calls are its arguments, one an argument, so that a test is a few lines
- * of shell. Built with MPI it is a parallel program, too. It ends with 1 at the first call that
- * fails (or succeeds after a `!`).
+ * A plain HDF5 program whose calls are its arguments, one an argument, so that a test is a few
+ * lines of shell. Built with MPI it is a parallel program, too. It ends with 1 at the first call
+ * that fails (or succeeds after a `!`).
  *
  *   h5do [late] CALL...       late: no MPI_Init before the call `mpi-init`
  *
@@ -15,14 +15,12 @@
  *   put D V                              writes this rank's block: element i is V + i
  *   putall D V, putnone D                all of it; nothing of it (an empty selection)
  *   check D V, checkpart D V, zeros D    reads and compares all of it, this rank's block; all is 0
- *   keep D, write V, read V, drop        opens a dataset and leaves it open; putall and check of it; closes it
- *   constant                             reads the dataset left open: element i is i more than the first
- *   group G, attr A V, checkattr A V     of the current file
- *   accessible F                         H5Fis_accessible
- *   mark F, await F, sleep S, barrier
- *   say TEXT                             prints TEXT and the seconds since the last `say`
- *   fork CALL                            a child makes the call and exits; the parent waits for it
- *   h5close, mpi-init, mpi-finalize, exit, abort, kill
+ *   keep D, write V, read V, drop        opens a dataset and leaves it open; putall and check of
+ * it; closes it constant                             reads the dataset left open: element i is i
+ * more than the first group G, attr A V, checkattr A V     of the current file accessible F
+ * H5Fis_accessible mark F, await F, sleep S, barrier say TEXT                             prints
+ * TEXT and the seconds since the last `say` fork CALL                            a child makes the
+ * call and exits; the parent waits for it h5close, mpi-init, mpi-finalize, exit, abort, kill
  *
  * Before a call: `!` it must fail; `@N`, `@!N` only on rank N, on all others. In arguments {r} is
  * the rank, {c} the rank modulo N of `split`.
@@ -118,8 +116,8 @@ static int set_transfer(const char *how)
 {
 #ifdef H5DO_MPI
     int collective = strcmp(how, "collective") == 0;
-    return H5Pset_dxpl_mpio(transfer_list, collective ? H5FD_MPIO_COLLECTIVE
-                                                      : H5FD_MPIO_INDEPENDENT);
+    return H5Pset_dxpl_mpio(transfer_list,
+                            collective ? H5FD_MPIO_COLLECTIVE : H5FD_MPIO_INDEPENDENT);
 #else
     (void)how;
     return -1;
@@ -136,8 +134,8 @@ static int open_file(const char *verb, const char *path)
     else if (strcmp(verb, "excl") == 0)
         id = H5Fcreate(path, H5F_ACC_EXCL, H5P_DEFAULT, access_list);
     else
-        id = H5Fopen(path, strcmp(verb, "openrw") == 0 ? H5F_ACC_RDWR : H5F_ACC_RDONLY,
-                     access_list);
+        id =
+            H5Fopen(path, strcmp(verb, "openrw") == 0 ? H5F_ACC_RDWR : H5F_ACC_RDONLY, access_list);
     if (id < 0)
         return -1;
     current = files_count;
@@ -153,7 +151,11 @@ static int close_file(void)
     current = --files_count - 1;
     int result = H5Fclose(id);
     if (result < 0) /* a failed close leaves the id; closed again it succeeds */
-        H5E_BEGIN_TRY { H5Fclose(id); } H5E_END_TRY
+        H5E_BEGIN_TRY
+        {
+            H5Fclose(id);
+        }
+    H5E_END_TRY
     return result;
 }
 
@@ -174,8 +176,8 @@ static int make_variable(const char *name)
     int values[2] = {1, 2};
     hvl_t element = {2, values};
     hid_t space = H5Screate_simple(1, &one, NULL), type = H5Tvlen_create(H5T_NATIVE_INT);
-    hid_t id = H5Dcreate2(files[current].id, name, type, space, H5P_DEFAULT, H5P_DEFAULT,
-                          H5P_DEFAULT);
+    hid_t id =
+        H5Dcreate2(files[current].id, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     int result = id < 0 ? -1 : H5Dwrite(id, type, H5S_ALL, H5S_ALL, transfer_list, &element);
     if (id >= 0)
         H5Dclose(id);
@@ -256,8 +258,8 @@ static int transfer_named(const char *name, enum part part, int64_t value, int w
 static int write_attribute(const char *name, int64_t value)
 {
     hid_t space = H5Screate(H5S_SCALAR);
-    hid_t id = H5Acreate2(files[current].id, name, H5T_NATIVE_INT64, space, H5P_DEFAULT,
-                          H5P_DEFAULT);
+    hid_t id =
+        H5Acreate2(files[current].id, name, H5T_NATIVE_INT64, space, H5P_DEFAULT, H5P_DEFAULT);
     int result = id < 0 ? -1 : H5Awrite(id, H5T_NATIVE_INT64, &value);
     if (id >= 0)
         H5Aclose(id);
