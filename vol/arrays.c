@@ -157,6 +157,16 @@ const struct mkt_array *mkt_vol_array_meta(const struct mkt_vol_array *array)
     return &array->meta;
 }
 
+H5D_alloc_time_t mkt_vol_array_alloc_time(const struct mkt_vol_array *array)
+{
+    return (H5D_alloc_time_t)(array->meta.flags & MKT_VOL_ARRAY_ALLOC_TIME);
+}
+
+uint64_t mkt_vol_array_generation(const struct mkt_vol_array *array)
+{
+    return array->generation;
+}
+
 struct mkt_vol_file *mkt_vol_array_file(const struct mkt_vol_array *array)
 {
     return array->owner->file;

@@ -27,6 +27,17 @@ struct mkt_vol_array *mkt_vol_array_create(struct mkt_vol_arrays *arrays,
                                            uint32_t element_bytes, uint32_t rank,
                                            const uint64_t *dims, uint32_t flags, bool created);
 const struct mkt_array *mkt_vol_array_meta(const struct mkt_vol_array *array);
+/* In mkt_array.flags: the allocation time that native would have had. */
+#define MKT_VOL_ARRAY_ALLOC_TIME 0x3u
+H5D_alloc_time_t mkt_vol_array_alloc_time(const struct mkt_vol_array *array);
+/* Changes with each write of this process and each new extent. */
+uint64_t mkt_vol_array_generation(const struct mkt_vol_array *array);
+/* chunk_masks.c: a direct chunk write left these filters out; and whether it did for just these
+ * values of the chunk. */
+void mkt_vol_array_note_mask(struct mkt_vol_array *array, uint64_t offset_hash,
+                             uint64_t values_hash, uint32_t filter_mask);
+uint32_t mkt_vol_array_mask(const struct mkt_vol_array *array, uint64_t offset_hash,
+                            uint64_t values_hash);
 struct mkt_vol_file *mkt_vol_array_file(const struct mkt_vol_array *array);
 
 /* The extent changed. Growing costs nothing. Shrinking cuts the pieces, so that growing again shows

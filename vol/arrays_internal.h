@@ -14,6 +14,7 @@ struct mkt_vol_piece {
     void *data, *table;     /* where the extents are mapped */
     uint64_t data_capacity; /* reserved bytes, >= the record's data.length */
     bool hashed;
+    bool listed;                          /* to be found by its slab without a table */
     bool is_tile;                         /* MASKED, still written into: hashed in by_tile */
     bool written;                         /* false between place and written */
     bool settled;                         /* published: never changes again */
@@ -33,6 +34,8 @@ struct mkt_vol_array {
     uint32_t pieces, capacity;
     struct mkt_vol_piece *by_slab, *by_tile;
     uint32_t small_pieces;
+    uint64_t generation;
+    struct mkt_vol_chunk_mask *masks;
 
     /* An index over the first `indexed` pieces, rebuilt when the rest has grown long. */
     void *index_bytes;
@@ -68,6 +71,7 @@ void mkt_vol_piece_parse(const struct mkt_vol_array *array, const struct mkt_vol
                          struct mkt_piece *piece_out);
 /* Forgets the index over the pieces (they were reordered or cut). */
 void mkt_vol_array_forget_index(struct mkt_vol_array *array);
+void mkt_vol_array_forget_masks(struct mkt_vol_array *array);
 void mkt_vol_array_destroy(struct mkt_vol_array *array);
 
 #endif

@@ -7,15 +7,13 @@
 #include <string.h>
 
 #include "vol/arrays.h"
+#include "vol/chunks.h"
 #include "vol/error.h"
 #include "vol/native.h"
 #include "vol/object.h"
 #include "vol/transfer.h"
 #include "vol/walk.h"
 
-/* mkt_array.flags: the allocation time that the application asked for; the image's dataset is
- * always late. */
-#define FLAG_ALLOC_TIME_MASK 0x3u
 #define EARLY_BYTES_MAX                                                      \
     4096 /* allocated early in the image, though the data goes to the market \
           */
@@ -30,21 +28,8 @@ enum raw_data {
 struct mkt_vol_dataset {
     enum raw_data raw;
     struct mkt_vol_array *array; /* REDIRECTED */
+    struct mkt_vol_stored *stored;
 };
-
-/* ---- native's answers ---- */
-
-static hid_t native_get(const struct mkt_vol_object *object, H5VL_dataset_get_t what)
-{
-    H5VL_dataset_get_args_t args = {.op_type = what};
-
-    if (H5VLdataset_get(object->under, object->under_vol_id, &args, H5P_DATASET_XFER_DEFAULT,
-                        NULL) < 0)
-        return H5I_INVALID_HID;
-    return what == H5VL_DATASET_GET_TYPE    ? args.args.get_type.type_id
-           : what == H5VL_DATASET_GET_SPACE ? args.args.get_space.space_id
-                                            : args.args.get_dcpl.dcpl_id;
-}
 
 static herr_t space_dims(hid_t space, uint32_t *rank_out, uint64_t *dims_out)
 {
@@ -113,7 +98,7 @@ static uint32_t alloc_time_of(hid_t dcpl)
     H5D_alloc_time_t time = H5D_ALLOC_TIME_DEFAULT;
 
     (void)H5Pget_alloc_time(dcpl, &time);
-    return (uint32_t)time & FLAG_ALLOC_TIME_MASK;
+    return (uint32_t)time & MKT_VOL_ARRAY_ALLOC_TIME;
 }
 
 /* Decides for a dataset without an array. A writer's gets one then, since it may be written. */
@@ -123,9 +108,9 @@ static herr_t decide(struct mkt_vol_object *object)
     struct mkt_vol_walk_info info;
     uint64_t dims[MKT_MAX_RANK];
     uint32_t rank;
-    hid_t type = native_get(object, H5VL_DATASET_GET_TYPE);
-    hid_t dcpl = native_get(object, H5VL_DATASET_GET_DCPL);
-    hid_t space = native_get(object, H5VL_DATASET_GET_SPACE);
+    hid_t type = mkt_vol_native_get(object, H5VL_DATASET_GET_TYPE);
+    hid_t dcpl = mkt_vol_native_get(object, H5VL_DATASET_GET_DCPL);
+    hid_t space = mkt_vol_native_get(object, H5VL_DATASET_GET_SPACE);
     herr_t result = -1;
 
     if (type < 0 || dcpl < 0 || space < 0)
@@ -182,6 +167,7 @@ void mkt_vol_dataset_detach(struct mkt_vol_object *object)
 {
     if (!object->dataset)
         return;
+    mkt_vol_stored_destroy(object->dataset->stored);
     free(object->dataset);
     object->dataset = NULL;
 }
@@ -272,8 +258,8 @@ void *mkt_vol_dataset_create(void *location, const H5VL_loc_params_t *loc, const
     }
     if (!object->file->in_market)
         return object;
-    /* As MPI-IO does: space in a parallel file is allocated early. */
-    if (object->file->size > 1)
+    /* As MPI-IO does: space in a parallel file is allocated early, but for filtered data. */
+    if (object->file->size > 1 && H5Pget_nfilters(dcpl) == 0)
         alloc_time = H5D_ALLOC_TIME_EARLY;
     if (attach_created(object, in_market ? raw : classify(object->file, type, space, dcpl), type,
                        space, alloc_time) < 0) {
@@ -336,7 +322,7 @@ static herr_t transfer_begin(struct mkt_vol_transfer *transfer, struct mkt_vol_o
     if (dataset->raw != RAW_REDIRECTED)
         return 0;
     /* Not kept between calls: the application's object counts would show it. */
-    transfer->file_type = native_get(object, H5VL_DATASET_GET_TYPE);
+    transfer->file_type = mkt_vol_native_get(object, H5VL_DATASET_GET_TYPE);
     transfer->dataset = object;
     transfer->array = dataset->array;
     return transfer->file_type < 0 ? -1 : 0;
@@ -413,52 +399,24 @@ herr_t mkt_vol_dataset_write(size_t count, void *dataset[], hid_t mem_type[], hi
 
 /* ---- get, specific, optional ---- */
 
-/* Bytes that native would have allocated by now for a redirected dataset. */
-static herr_t storage_size(struct mkt_vol_object *object, uint64_t *bytes_out)
+/* False: native's to answer. */
+static bool get_redirected(struct mkt_vol_object *object, H5VL_dataset_get_args_t *args,
+                           herr_t *result_out)
 {
-    const struct mkt_array *meta = mkt_vol_array_meta(object->dataset->array);
-    struct mkt_vol_sources sources;
-    struct mkt_error error;
-    hsize_t chunk[MKT_MAX_RANK];
-
-    hid_t dcpl = native_get(object, H5VL_DATASET_GET_DCPL);
-    if (dcpl < 0)
-        return -1;
-    bool chunked = H5Pget_layout(dcpl) == H5D_CHUNKED;
-    if (chunked && H5Pget_chunk(dcpl, MKT_MAX_RANK, chunk) < 0)
-        chunked = false;
-    H5Pclose(dcpl);
-    if (mkt_vol_sources_open(&sources, object->dataset->array, &error) != MKT_OK)
-        return mkt_vol_fail_status(&error);
-    bool written = !mkt_vol_sources_empty(&sources);
-    mkt_vol_sources_close(&sources);
-
-    uint64_t bytes = meta->element_bytes;
-    for (uint32_t d = 0; d < meta->rank; d++)
-        bytes *= chunked ? (meta->dims[d] + chunk[d] - 1) / chunk[d] * chunk[d] : meta->dims[d];
-    bool allocated = written || (meta->flags & FLAG_ALLOC_TIME_MASK) == H5D_ALLOC_TIME_EARLY;
-    *bytes_out = allocated ? bytes : 0;
-    return 0;
-}
-
-static herr_t get_redirected(struct mkt_vol_object *object, H5VL_dataset_get_args_t *args)
-{
-    uint64_t bytes;
+    struct mkt_vol_dataset *dataset = object->dataset;
+    uint64_t bytes = 0;
 
     switch (args->op_type) {
     case H5VL_DATASET_GET_STORAGE_SIZE:
-        if (storage_size(object, &bytes) < 0)
-            return -1;
+        *result_out = mkt_vol_stored_size(object, dataset->array, &dataset->stored, &bytes);
         *args->args.get_storage_size.storage_size = bytes;
-        return 1;
+        return true;
     case H5VL_DATASET_GET_SPACE_STATUS:
-        if (storage_size(object, &bytes) < 0)
-            return -1;
-        *args->args.get_space_status.status =
-            bytes > 0 ? H5D_SPACE_STATUS_ALLOCATED : H5D_SPACE_STATUS_NOT_ALLOCATED;
-        return 1;
+        *result_out = mkt_vol_stored_status(object, dataset->array, &dataset->stored,
+                                            args->args.get_space_status.status);
+        return true;
     default:
-        return 0;
+        return false;
     }
 }
 
@@ -469,17 +427,15 @@ herr_t mkt_vol_dataset_get(void *dataset, H5VL_dataset_get_args_t *args, hid_t d
     if (!mkt_vol_object_usable(object))
         return -1;
     bool redirected = object->dataset && object->dataset->raw == RAW_REDIRECTED;
-    if (redirected) {
-        herr_t answered = get_redirected(object, args);
-        if (answered != 0)
-            return answered < 0 ? -1 : 0;
-    }
+    herr_t result;
+    if (redirected && get_redirected(object, args, &result))
+        return result;
     if (H5VLdataset_get(object->under, object->under_vol_id, args, dxpl, request) < 0)
         return -1;
     if (redirected && args->op_type == H5VL_DATASET_GET_DCPL) {
-        uint32_t time = mkt_vol_array_meta(object->dataset->array)->flags & FLAG_ALLOC_TIME_MASK;
+        H5D_alloc_time_t time = mkt_vol_array_alloc_time(object->dataset->array);
         if (time != H5D_ALLOC_TIME_DEFAULT)
-            return H5Pset_alloc_time(args->args.get_dcpl.dcpl_id, (H5D_alloc_time_t)time);
+            return H5Pset_alloc_time(args->args.get_dcpl.dcpl_id, time);
     }
     return 0;
 }
@@ -503,7 +459,7 @@ herr_t mkt_vol_dataset_specific(void *dataset, H5VL_dataset_specific_args_t *arg
         return -1;
     if (object->dataset->raw != RAW_REDIRECTED)
         return 0;
-    hid_t space = native_get(object, H5VL_DATASET_GET_SPACE);
+    hid_t space = mkt_vol_native_get(object, H5VL_DATASET_GET_SPACE);
     if (space < 0)
         return -1;
     herr_t result = space_dims(space, &rank, dims);
@@ -511,30 +467,18 @@ herr_t mkt_vol_dataset_specific(void *dataset, H5VL_dataset_specific_args_t *arg
     return result < 0 ? -1 : mkt_vol_array_resize(object->dataset->array, dims);
 }
 
-/* Native would answer of the empty dataset in the image, which isn't the truth. */
-static herr_t optional_redirected(struct mkt_vol_object *object, H5VL_optional_args_t *args)
+/* Native would answer of the empty dataset in the image, which isn't the truth. False: it may. */
+static bool optional_redirected(struct mkt_vol_object *object, H5VL_optional_args_t *args,
+                                herr_t *result_out)
 {
+    struct mkt_vol_dataset *dataset = object->dataset;
     H5VL_native_dataset_optional_args_t *native = args->args;
 
-    switch (args->op_type) {
-    case H5VL_NATIVE_DATASET_GET_OFFSET:
-        *native->get_offset.offset = HADDR_UNDEF; /* it lies in no file */
-        return 1;
-    case H5VL_NATIVE_DATASET_GET_CHUNK_STORAGE_SIZE:
-    case H5VL_NATIVE_DATASET_GET_NUM_CHUNKS:
-    case H5VL_NATIVE_DATASET_GET_CHUNK_INFO_BY_IDX:
-    case H5VL_NATIVE_DATASET_GET_CHUNK_INFO_BY_COORD:
-    case H5VL_NATIVE_DATASET_CHUNK_READ:
-    case H5VL_NATIVE_DATASET_CHUNK_WRITE:
-    case H5VL_NATIVE_DATASET_CHUNK_ITER:
-        return mkt_vol_fail(
-            H5E_DATASET, H5E_UNSUPPORTED,
-            "%s: chunk queries and direct chunk I/O are not supported for data in the market; use "
-            "mode `file` for this path",
-            object->file->path);
-    default:
-        return 0;
-    }
+    if (args->op_type != H5VL_NATIVE_DATASET_GET_OFFSET)
+        return mkt_vol_chunks_optional(object, dataset->array, &dataset->stored, args, result_out);
+    *native->get_offset.offset = HADDR_UNDEF; /* it lies in no file */
+    *result_out = 0;
+    return true;
 }
 
 herr_t mkt_vol_dataset_optional(void *dataset, H5VL_optional_args_t *args, hid_t dxpl,
@@ -546,10 +490,9 @@ herr_t mkt_vol_dataset_optional(void *dataset, H5VL_optional_args_t *args, hid_t
         return -1;
     if (object->dataset && object->dataset->raw == RAW_UNKNOWN && decide(object) < 0)
         return -1;
-    if (object->dataset && object->dataset->raw == RAW_REDIRECTED) {
-        herr_t answered = optional_redirected(object, args);
-        if (answered != 0)
-            return answered < 0 ? -1 : 0;
-    }
+    herr_t result;
+    if (object->dataset && object->dataset->raw == RAW_REDIRECTED &&
+        optional_redirected(object, args, &result))
+        return result;
     return H5VLdataset_optional(object->under, object->under_vol_id, args, dxpl, request);
 }

@@ -45,3 +45,23 @@ herr_t mkt_vol_native_write(struct mkt_vol_object *dataset, hid_t mem_type, hid_
 {
     return transfer(dataset, mem_type, mem_space, file_space, dxpl, NULL, buffer);
 }
+
+hid_t mkt_vol_native_get(const struct mkt_vol_object *dataset, H5VL_dataset_get_t what)
+{
+    H5VL_dataset_get_args_t args = {.op_type = what};
+
+    if (H5VLdataset_get(dataset->under, dataset->under_vol_id, &args, H5P_DATASET_XFER_DEFAULT,
+                        NULL) < 0)
+        return H5I_INVALID_HID;
+    return what == H5VL_DATASET_GET_TYPE    ? args.args.get_type.type_id
+           : what == H5VL_DATASET_GET_SPACE ? args.args.get_space.space_id
+                                            : args.args.get_dcpl.dcpl_id;
+}
+
+herr_t mkt_vol_native_ask(const struct mkt_vol_object *dataset, int operation, void *args)
+{
+    H5VL_optional_args_t call = {.op_type = operation, .args = args};
+
+    return H5VLdataset_optional(dataset->under, dataset->under_vol_id, &call,
+                                H5P_DATASET_XFER_DEFAULT, NULL);
+}

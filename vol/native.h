@@ -5,6 +5,10 @@
 
 #include "vol/vol.h"
 
+/* Type, space or creation list of a dataset, the caller's to close; negative on failure. */
+hid_t mkt_vol_native_get(const struct mkt_vol_object *dataset, H5VL_dataset_get_t what);
+/* An optional operation of native's about its dataset (H5VL_NATIVE_DATASET_...). */
+herr_t mkt_vol_native_ask(const struct mkt_vol_object *dataset, int operation, void *args);
 herr_t mkt_vol_native_read(struct mkt_vol_object *dataset, hid_t mem_type, hid_t mem_space,
                            hid_t file_space, hid_t dxpl, void *buffer);
 herr_t mkt_vol_native_write(struct mkt_vol_object *dataset, hid_t mem_type, hid_t mem_space,

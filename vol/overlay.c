@@ -29,17 +29,17 @@ static void move_nothing(void *context, const struct mkt_move *move)
     (void)move;
 }
 
-static enum mkt_status map_table(const struct mkt_vol_io *io, const struct mkt_piece *piece,
-                                 const void **table_out)
+enum mkt_status mkt_vol_overlay_table(struct mkt_client *client, const struct mkt_piece *piece,
+                                      uint32_t element_bytes, const void **table_out)
 {
     struct mkt_error error;
     void *table = NULL;
 
     if (piece->form == MKT_PIECE_MASKED || piece->form == MKT_PIECE_LIST) {
-        enum mkt_status status = mkt_client_map(io->client, &piece->table, false, &table, &error);
+        enum mkt_status status = mkt_client_map(client, &piece->table, false, &table, &error);
         if (status != MKT_OK)
             return status;
-        if (!mkt_piece_table_is_valid(piece, table, io->file_bytes))
+        if (!mkt_piece_table_is_valid(piece, table, element_bytes))
             return MKT_CORRUPT;
     }
     *table_out = table;
@@ -75,7 +75,8 @@ static enum mkt_status cover_piece(void *context, const struct mkt_piece *piece)
     if (cover->hits <= SEEN_MAX)
         cover->seen[cover->hits - 1] = piece->slab;
 
-    enum mkt_status status = map_table(cover->io, piece, &table);
+    enum mkt_status status =
+        mkt_vol_overlay_table(cover->io->client, piece, cover->io->file_bytes, &table);
     if (status != MKT_OK)
         return status;
     mkt_layout_packed(&packed, cover->want, cover->io->file_bytes, 0);
@@ -128,7 +129,8 @@ static enum mkt_status copy_piece(void *context, const struct mkt_piece *piece)
     }
     if (piece->slab.rank != copy->want->rank)
         return MKT_CORRUPT;
-    enum mkt_status status = map_table(copy->io, piece, &table);
+    enum mkt_status status =
+        mkt_vol_overlay_table(copy->io->client, piece, copy->io->file_bytes, &table);
     if (status == MKT_OK)
         status = mkt_client_map(copy->io->client, &piece->data, false, &copy->piece, &copy->error);
     if (status == MKT_OK)

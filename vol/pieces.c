@@ -71,5 +71,6 @@ void mkt_vol_array_destroy(struct mkt_vol_array *array)
         mkt_vol_piece_destroy(array, array->piece[i]);
     free(array->piece);
     mkt_vol_array_forget_index(array);
+    mkt_vol_array_forget_masks(array);
     free(array);
 }

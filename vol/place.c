@@ -17,6 +17,7 @@
                                */
 #define SMALL_BYTES  4096     /* a write for a tile */
 #define TILES_FROM   64       /* small pieces of an array before tiles begin */
+#define LISTED_MAX   4        /* pieces of an array before there is a table of them */
 #define TILE_BYTES   (UINT64_C(64) << 10)
 #define EXTEND_BYTES (UINT64_C(64) << 10) /* a larger box stays a piece of its own */
 #define EXTENDED_MAX (UINT64_C(16) << 20) /* a piece that grew so large isn't extended */
@@ -39,20 +40,50 @@ void mkt_vol_piece_unhash(struct mkt_vol_array *array, struct mkt_vol_piece *pie
         HASH_DELETE(by_slab, array->by_tile, piece);
     else if (piece->hashed)
         HASH_DELETE(by_slab, array->by_slab, piece);
-    piece->hashed = false;
+    piece->hashed = piece->listed = false;
+}
+
+/* Few pieces are looked through: a table would be larger than they. */
+static struct mkt_vol_piece *find_by_slab(const struct mkt_vol_array *array, const void *key,
+                                          size_t bytes)
+{
+    struct mkt_vol_piece *found = NULL;
+
+    if (array->by_slab) {
+        HASH_FIND(by_slab, array->by_slab, key, bytes, found);
+        return found;
+    }
+    uint32_t end = array->pieces < LISTED_MAX ? array->pieces : LISTED_MAX;
+    for (uint32_t i = 0; i < end; i++)
+        if (array->piece[i]->listed && key_bytes(array->piece[i]) == bytes &&
+            memcmp(array->piece[i]->record->dims, key, bytes) == 0)
+            return array->piece[i];
+    return NULL;
+}
+
+static void put_in_table(struct mkt_vol_array *array, struct mkt_vol_piece *piece)
+{
+    piece->listed = false;
+    HASH_ADD_KEYPTR(by_slab, array->by_slab, piece->record->dims, key_bytes(piece), piece);
+    piece->hashed = piece->by_slab.tbl != NULL;
 }
 
 /* The latest piece of a slab is the one to overwrite. Without memory for the table there is none.
  */
 static void piece_hash(struct mkt_vol_array *array, struct mkt_vol_piece *piece)
 {
-    struct mkt_vol_piece *former;
+    struct mkt_vol_piece *former = find_by_slab(array, piece->record->dims, key_bytes(piece));
 
-    HASH_FIND(by_slab, array->by_slab, piece->record->dims, key_bytes(piece), former);
     if (former)
         mkt_vol_piece_unhash(array, former);
-    HASH_ADD_KEYPTR(by_slab, array->by_slab, piece->record->dims, key_bytes(piece), piece);
-    piece->hashed = piece->by_slab.tbl != NULL;
+    if (!array->by_slab && array->pieces <= LISTED_MAX) {
+        piece->listed = true;
+        return;
+    }
+    for (uint32_t i = 0; i < LISTED_MAX && i < array->pieces; i++)
+        if (array->piece[i]->listed)
+            put_in_table(array, array->piece[i]);
+    put_in_table(array, piece);
 }
 
 void mkt_vol_array_seal(struct mkt_vol_array *array)
@@ -130,7 +161,7 @@ static struct mkt_vol_piece *find_to_overwrite(struct mkt_vol_array *array,
     struct mkt_vol_piece *piece;
 
     mkt_piece_encode(wanted, record);
-    HASH_FIND(by_slab, array->by_slab, key->dims, key->record_bytes - sizeof *key, piece);
+    piece = find_by_slab(array, key->dims, key->record_bytes - sizeof *key);
     return piece && !piece->settled && !covered_later(array, piece, &wanted->slab) ? piece : NULL;
 }
 
@@ -394,6 +425,7 @@ enum mkt_status mkt_vol_array_written(struct mkt_vol_place *place, struct mkt_er
     struct mkt_layout layout;
 
     array->owner->changed = true;
+    array->generation++;
     piece->written = true;
     switch (place->kind) {
     case MKT_VOL_PLACE_OVERWRITE:

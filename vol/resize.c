@@ -142,6 +142,7 @@ herr_t mkt_vol_array_resize(struct mkt_vol_array *array, const uint64_t *dims)
         cut.empty = cut.empty || dims[d] == 0;
     }
     array->owner->changed = true;
+    array->generation++;
     mkt_vol_array_seal(array);
     if (shrinks) {
         if (mkt_vol_sources_open(&sources, array, &cut.error) != MKT_OK)
