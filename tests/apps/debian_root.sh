@@ -1,0 +1,84 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Prints the path of a Debian root with the distribution's own HDF5 and the programs that use it; makes
+# it first where the cache has none (a few minutes, once; 1.5 GB). Needs debootstrap, root and a mirror.
+#
+# usage: debian_root.sh [SUITE]      trixie (HDF5 1.14) unless H5MARKET_DEBIAN_SUITE says sid (HDF5 2)
+#
+# Exit status: 0, or 77 with a line that says what is missing.
+
+set -uo pipefail
+
+here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd) || exit 1
+suite=${1:-${H5MARKET_DEBIAN_SUITE:-trixie}}
+mirror=${H5MARKET_DEBIAN_MIRROR:-http://deb.debian.org/debian}
+cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/h5market
+root=$cache/root-$suite
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+programs=(python3-netcdf4 python3-tables netcdf-bin)
+
+skip() {
+    echo "debian_root.sh: $*" >&2
+    exit 77
+}
+
+# What the root should hold: these programs, and what the project is built with there.
+wanted() {
+    printf '%s\n' "${programs[@]}"
+    sed 's/#.*//; s/[[:space:]]//g; /^$/d' "$here"/../../cmake/debian-{,13-}packages.txt
+}
+
+in_root() {
+    chroot "$work" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive "$@"
+}
+
+# The mounts below are this namespace's own and end with it, before anything is removed.
+if [[ ${1-} == --inside ]]; then
+    suite=$2 work=$3
+    set -e
+    debootstrap --variant=minbase --keyring="$keyring" "$suite" "$work" "$mirror"
+    mount -t proc proc "$work/proc"
+    mount --bind /dev "$work/dev"
+    # Nothing here has to outlive a power cut, nor be read by a person; nothing is started.
+    printf '%s\n' force-unsafe-io 'path-exclude=/usr/share/doc/*' 'path-exclude=/usr/share/man/*' \
+        'path-exclude=/usr/share/locale/*' >"$work/etc/dpkg/dpkg.cfg.d/small"
+    printf '#!/bin/sh\nexit 101\n' >"$work/usr/sbin/policy-rc.d"
+    chmod 755 "$work/usr/sbin/policy-rc.d"
+    mapfile -t packages < <(wanted)
+    in_root apt-get update
+    in_root apt-get -o APT::Sandbox::User=root install -y --no-install-recommends "${packages[@]}"
+    in_root apt-get clean
+    rm -rf "$work"/var/lib/apt/lists/*
+    mkdir -p "$work/h5market/"{source,build,venv}
+    exit 0
+fi
+
+stamp() { { wanted; sed -n '/--inside/,/^fi/p' "${BASH_SOURCE[0]}"; } | sha256sum | cut -c 1-16; }
+is_made() { [[ -r $root/h5market/stamp && $(<"$root/h5market/stamp") == "$(stamp)" ]]; }
+
+if ! is_made; then
+    ((EUID == 0)) || skip "only root can make a Debian root in $root"
+    command -v debootstrap >/dev/null || skip "debootstrap isn't installed, so there is no Debian root to test in"
+    unshare -m true 2>/dev/null || skip "no mount namespaces here"
+    mkdir -p "$cache" || exit 1
+    exec 9>"$cache/root-$suite.lock"
+    flock 9
+fi
+if ! is_made; then
+    rm -rf "$cache/root-$suite".??????
+    work=$(mktemp -d "$root.XXXXXX") && chmod 755 "$work" || exit 1
+    echo "debian_root.sh: making $root from $mirror (a few minutes, once)" >&2
+    start=$SECONDS
+    if ! unshare -m --propagation private "${BASH_SOURCE[0]}" --inside "$suite" "$work" \
+        >"$cache/root-$suite.log" 2>&1 </dev/null 9>&-; then
+        tail -n 5 "$cache/root-$suite.log" | sed 's/^/  /' >&2
+        rm -rf --one-file-system "$work"
+        skip "no $suite from $mirror (see $cache/root-$suite.log)"
+    fi
+    stamp >"$work/h5market/stamp"
+    rm -rf --one-file-system "$root"
+    mv -T "$work" "$root" || exit 1
+    echo "debian_root.sh: made in $((SECONDS - start)) s" >&2
+fi
+echo "$root"
