@@ -434,7 +434,8 @@ herr_t mkt_vol_dataset_get(void *dataset, H5VL_dataset_get_args_t *args, hid_t d
         return -1;
     if (redirected && args->op_type == H5VL_DATASET_GET_DCPL) {
         H5D_alloc_time_t time = mkt_vol_array_alloc_time(object->dataset->array);
-        if (time != H5D_ALLOC_TIME_DEFAULT)
+        /* Others stand in native's list; set again, they would no longer follow its layout. */
+        if (time == H5D_ALLOC_TIME_EARLY)
             return H5Pset_alloc_time(args->args.get_dcpl.dcpl_id, time);
     }
     return 0;
