@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "vol/callbacks.h"
+#include "vol/info.h"
+
 #define EXTERNAL_LINK_VERSION 0
 
 static bool registered;
@@ -138,6 +141,38 @@ static bool ask_callback(struct following *link, hid_t group, hid_t lapl)
     return good;
 }
 
+static bool is_ours(hid_t connector)
+{
+    hid_t own = H5VLget_connector_id_by_name(MKT_VOL_NAME);
+    int order = 1;
+    if (own < 0)
+        return false;
+    H5VLcmp_connector_cls(&order, connector, own);
+    H5VLclose(own);
+    return order == 0;
+}
+
+/* The user's `wait` and `version` are for the files that the program names: a candidate of the
+ * search is there, or the next one is tried. */
+static bool wait_for_none(hid_t fapl)
+{
+    hid_t connector = H5I_INVALID_HID;
+    void *given = NULL;
+    struct mkt_vol_info info = {.wait_ms = 0};
+    if (H5Pget_vol_id(fapl, &connector) < 0)
+        return false;
+    bool good = true;
+    if (is_ours(connector)) {
+        good = H5Pget_vol_info(fapl, &given) >= 0;
+        if (given)
+            info.config = ((struct mkt_vol_info *)given)->config;
+        good = good && H5Pset_vol(fapl, connector, &info) >= 0;
+        mkt_vol_info_free(given);
+    }
+    H5VLclose(connector);
+    return good;
+}
+
 static hid_t follow(const char *name, hid_t group, const void *data, size_t size, hid_t lapl,
                     hid_t dxpl)
 {
@@ -155,7 +190,7 @@ static hid_t follow(const char *name, hid_t group, const void *data, size_t size
         !ask_parent(&link, group) || !ask_callback(&link, group, lapl))
         goto out;
     link.flags &= H5F_ACC_RDWR | H5F_ACC_SWMR_WRITE | H5F_ACC_SWMR_READ;
-    if (H5Pset_fclose_degree(link.fapl, H5F_CLOSE_WEAK) < 0)
+    if (H5Pset_fclose_degree(link.fapl, H5F_CLOSE_WEAK) < 0 || !wait_for_none(link.fapl))
         goto out;
     file = find_file(&link);
     if (file < 0) {
