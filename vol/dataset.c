@@ -9,6 +9,7 @@
 #include "vol/arrays.h"
 #include "vol/chunks.h"
 #include "vol/error.h"
+#include "vol/list_selection.h"
 #include "vol/native.h"
 #include "vol/object.h"
 #include "vol/transfer.h"
@@ -85,19 +86,22 @@ static bool type_is_plain(hid_t type, bool references)
 
 static enum raw_data classify(const struct mkt_vol_file *file, hid_t type, hid_t space, hid_t dcpl)
 {
-    if (H5Pget_layout(dcpl) == H5D_VIRTUAL)
+    /* Nobody makes virtual datasets by default; three questions take as long as a small write. */
+    bool is_default = dcpl == H5P_DATASET_CREATE_DEFAULT;
+    if (!is_default && H5Pget_layout(dcpl) == H5D_VIRTUAL)
         return RAW_VIRTUAL;
     if (H5Sget_simple_extent_type(space) == H5S_NULL || !type_is_plain(type, file->size > 1) ||
-        H5Pget_external_count(dcpl) != 0)
+        (!is_default && H5Pget_external_count(dcpl) != 0))
         return RAW_NATIVE;
     return RAW_REDIRECTED;
 }
 
 static uint32_t alloc_time_of(hid_t dcpl)
 {
-    H5D_alloc_time_t time = H5D_ALLOC_TIME_DEFAULT;
+    H5D_alloc_time_t time = H5D_ALLOC_TIME_LATE;
 
-    (void)H5Pget_alloc_time(dcpl, &time);
+    if (dcpl != H5P_DATASET_CREATE_DEFAULT)
+        (void)H5Pget_alloc_time(dcpl, &time);
     return (uint32_t)time & MKT_VOL_ARRAY_ALLOC_TIME;
 }
 
@@ -213,10 +217,10 @@ static size_t dataset_bytes(hid_t type, hid_t space)
 /* The list to create with: native must not allocate what it will not hold, which only `early` does
  * before the first write; a little doesn't matter, and makes its answers true. *owned_out: close it
  * afterwards. */
-static hid_t late_list(hid_t dcpl, size_t bytes, uint32_t alloc_time, bool *owned_out)
+static hid_t late_list(hid_t dcpl, hid_t type, hid_t space, uint32_t alloc_time, bool *owned_out)
 {
     *owned_out = false;
-    if (alloc_time != H5D_ALLOC_TIME_EARLY || bytes <= EARLY_BYTES_MAX ||
+    if (alloc_time != H5D_ALLOC_TIME_EARLY || dataset_bytes(type, space) <= EARLY_BYTES_MAX ||
         H5Pget_layout(dcpl) == H5D_COMPACT)
         return dcpl;
     hid_t late = H5Pcopy(dcpl);
@@ -241,7 +245,7 @@ void *mkt_vol_dataset_create(void *location, const H5VL_loc_params_t *loc, const
     hid_t list = dcpl;
 
     if (raw == RAW_REDIRECTED)
-        list = late_list(dcpl, dataset_bytes(type, space), alloc_time, &owned);
+        list = late_list(dcpl, type, space, alloc_time, &owned);
     if (list < 0)
         return NULL;
     void *under = H5VLdataset_create(parent->under, loc, parent->under_vol_id, name, lcpl, type,
@@ -325,11 +329,20 @@ static herr_t transfer_begin(struct mkt_vol_transfer *transfer, struct mkt_vol_o
     transfer->file_type = mkt_vol_native_get(object, H5VL_DATASET_GET_TYPE);
     transfer->dataset = object;
     transfer->array = dataset->array;
-    return transfer->file_type < 0 ? -1 : 0;
+    if (transfer->file_type >= 0 && transfer->file_space == H5S_PLIST) {
+        const struct mkt_array *meta = mkt_vol_array_meta(dataset->array);
+        transfer->file_space = mkt_vol_list_selection(transfer->dxpl, meta->rank, meta->dims);
+        transfer->owns_space = transfer->file_space >= 0;
+        if (!transfer->owns_space)
+            mkt_vol_close_keeping_errors(transfer->file_type);
+    }
+    return transfer->file_type < 0 || transfer->file_space < 0 ? -1 : 0;
 }
 
 static herr_t transfer_end(const struct mkt_vol_transfer *transfer, herr_t result)
 {
+    if (transfer->owns_space)
+        mkt_vol_close_keeping_errors(transfer->file_space);
     if (result < 0)
         mkt_vol_close_keeping_errors(transfer->file_type);
     else

@@ -3,6 +3,7 @@
  * A read: what pieces hold lies over what the native dataset holds. Native is asked only where the
  * pieces are not known to cover everything that is wanted.
  */
+#include <stddef.h>
 #include <string.h>
 
 #include "vol/native.h"
@@ -90,7 +91,10 @@ static enum mkt_status cover_piece(void *context, const struct mkt_piece *piece)
 static enum mkt_status covered(struct mkt_vol_io *io, const struct mkt_slab *want,
                                bool *covered_out, uint32_t *skip_out)
 {
-    struct cover cover = {.io = io, .want = want};
+    struct cover cover; /* `seen` is large and need not be cleared */
+    memset(&cover, 0, offsetof(struct cover, seen));
+    cover.io = io;
+    cover.want = want;
 
     enum mkt_status status = mkt_vol_sources_query(&io->sources, want, cover_piece, &cover);
     bool disjoint =
@@ -151,7 +155,14 @@ static herr_t fail(const struct mkt_vol_io *io, enum mkt_status status,
 static herr_t copy_pieces(struct mkt_vol_io *io, const struct mkt_slab *want,
                           const struct mkt_layout *layout, uint32_t skip, void *memory)
 {
-    struct copy copy = {.io = io, .want = want, .layout = layout, .memory = memory, .skip = skip};
+    struct copy copy; /* as large, for its error's text */
+    memset(&copy, 0, offsetof(struct copy, error));
+    copy.io = io;
+    copy.want = want;
+    copy.layout = layout;
+    copy.memory = memory;
+    copy.skip = skip;
+    copy.error.text[0] = '\0';
 
     enum mkt_status status = mkt_vol_sources_query(&io->sources, want, copy_piece, &copy);
     return status == MKT_OK ? 0 : fail(io, status, &copy.error);
@@ -168,8 +179,9 @@ static herr_t native_read_packed(struct mkt_vol_io *io, hid_t file_space, uint64
 
     if (memory < 0)
         return -1;
+    /* The transfer list's transform comes later, with the rest. */
     herr_t result = mkt_vol_native_read(transfer->dataset, transfer->file_type, memory, file_space,
-                                        transfer->dxpl, packed_out);
+                                        H5P_DATASET_XFER_DEFAULT, packed_out);
     H5Sclose(memory);
     return result;
 }

@@ -7,6 +7,7 @@
 
 #include "vol/file_state.h"
 #include "vol/transfer_internal.h"
+#include "vol/transform.h"
 
 #define PIECE_MAX_BYTES (UINT64_C(64) << 20) /* a larger box is split along its slowest axis */
 
@@ -19,12 +20,6 @@ static herr_t read_selections(struct mkt_vol_io *io)
 
     if (transfer->file_space == H5S_ALL)
         mkt_vol_selection_whole(&io->file, meta->rank, meta->dims);
-    else if (transfer->file_space == H5S_PLIST)
-        return mkt_vol_fail(
-            H5E_DATASET, H5E_UNSUPPORTED,
-            "%s: a selection in the transfer list (H5S_PLIST) is not supported for data in the "
-            "market; give the selection as a dataspace, or use mode `file` for this path",
-            transfer->dataset->file->path);
     else if (mkt_vol_selection_read(&io->file, transfer->file_space) < 0)
         return -1;
 
@@ -79,27 +74,6 @@ static herr_t read_types(struct mkt_vol_io *io, bool writing)
     return 0;
 }
 
-static herr_t refuse_transform(const struct mkt_vol_transfer *transfer)
-{
-    ssize_t length = 0;
-
-    if (transfer->dxpl == H5P_DEFAULT || transfer->dxpl == H5P_DATASET_XFER_DEFAULT)
-        return 0;
-    H5E_BEGIN_TRY
-    {
-        length = H5Pget_data_transform(transfer->dxpl, NULL, 0);
-    }
-    H5E_END_TRY
-    if (length <= 0) {
-        H5Eclear2(H5E_DEFAULT); /* to have none counts as an error there */
-        return 0;
-    }
-    return mkt_vol_fail(H5E_DATASET, H5E_UNSUPPORTED,
-                        "%s: data transforms are not supported for data in the market; use mode "
-                        "`file` for this path",
-                        transfer->dataset->file->path);
-}
-
 /* The parent's pieces aren't a child's to change, nor can it keep them from being given up. */
 static herr_t refuse_in_child(const struct mkt_vol_file *file)
 {
@@ -116,9 +90,10 @@ static herr_t io_begin(struct mkt_vol_io *io, const struct mkt_vol_transfer *tra
     io->client = transfer->dataset->file->client;
     io->convert = io->background = io->direct = false;
     if (refuse_in_child(transfer->dataset->file) < 0 || read_selections(io) < 0 ||
-        read_types(io, writing) < 0 || refuse_transform(transfer) < 0)
+        read_types(io, writing) < 0)
         return -1;
-    if (io->file.elements > 0 && !io->convert)
+    io->transform = io->file.elements > 0 && mkt_vol_transform_wanted(transfer->dxpl);
+    if (io->file.elements > 0 && !io->convert && !io->transform)
         io->direct = mkt_vol_selection_layout(&io->file, &io->memory, io->file_bytes, &io->layout);
     return 0;
 }
@@ -232,6 +207,9 @@ static herr_t strip_gather(struct strip *strip, const struct mkt_slab *part, uin
     if (walk_memory(&strip->runs, io->mem_bytes, strip->memory, strip->values, elements, MKT_PUT) <
         0)
         return -1;
+    if (io->transform &&
+        mkt_vol_transform_apply(transfer->dxpl, transfer->mem_type, elements, strip->values) < 0)
+        return -1;
     if (!io->convert)
         return 0;
     if (io->background && (part ? mkt_vol_overlay_slab(io, part, strip->background)
@@ -247,7 +225,7 @@ static herr_t put_strip(void *context, const struct mkt_slab *part)
     struct mkt_vol_io *io = strip->io;
     uint64_t elements = mkt_slab_elements(part);
 
-    if (!io->convert) {
+    if (!io->convert && !io->transform) {
         if (walk_memory(&strip->runs, io->mem_bytes, strip->memory, strip->target, elements,
                         MKT_PUT) < 0)
             return -1;
@@ -330,6 +308,9 @@ static herr_t strip_deliver(struct strip *strip, uint64_t elements)
         return -1;
     if (io->convert && H5Tconvert(transfer->file_type, transfer->mem_type, elements, strip->values,
                                   strip->background, transfer->dxpl) < 0)
+        return -1;
+    if (io->transform &&
+        mkt_vol_transform_apply(transfer->dxpl, transfer->mem_type, elements, strip->values) < 0)
         return -1;
     return walk_memory(&strip->runs, io->mem_bytes, strip->memory, strip->values, elements,
                        MKT_GET);

@@ -13,7 +13,9 @@ struct mkt_vol_transfer {
     struct mkt_vol_object *dataset;
     struct mkt_vol_array *array;
     hid_t file_type;
-    hid_t mem_type, mem_space, file_space, dxpl; /* as the application gave them */
+    /* As the application gave them; file_space is H5S_ALL or a dataspace. */
+    hid_t mem_type, mem_space, file_space, dxpl;
+    bool owns_space; /* file_space is the transfer list's, made for this call */
 };
 
 herr_t mkt_vol_transfer_write(const struct mkt_vol_transfer *transfer, const void *buffer);

@@ -15,6 +15,7 @@ struct mkt_vol_io {
     struct mkt_client *client;
     uint32_t file_bytes, mem_bytes; /* of one element */
     bool convert;
+    bool transform;  /* the transfer list has one */
     bool background; /* the conversion keeps what stands at its target (parts of a compound) */
     struct mkt_vol_selection file, memory;
     struct mkt_layout layout;

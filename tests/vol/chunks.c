@@ -231,13 +231,17 @@ static const struct shape shapes[] = {
 #define SHAPES (sizeof shapes / sizeof *shapes)
 
 /* Each shape three times: untouched, written in parts, written whole. */
-static void shapes_write(hid_t file)
+static void shapes_write(hid_t file, bool latest)
 {
     for (size_t i = 0; i < SHAPES; i++)
         for (int amount = 0; amount < 3; amount++) {
             struct shape shape = shapes[i];
             char name[64];
 
+            /* Native walks over an extensible array with the unlimited axis behind another one, and
+             * names offsets that aren't any chunk's. */
+            if (latest && shape.unlimited[1] && !shape.unlimited[0])
+                continue;
             snprintf(name, sizeof name, "%s, %s", shapes[i].name,
                      amount == 0   ? "empty"
                      : amount == 1 ? "parts"
@@ -355,13 +359,14 @@ int main(int argc, char **argv)
     if (argc < 3)
         return 2;
     bool writing = strcmp(argv[1], "write") == 0;
+    bool latest = argc > 3 && strcmp(argv[3], "latest") == 0;
     for (int i = 0; i < ROWS * COLUMNS; i++)
         values[i] = i * i % 1000 / 50;
-    if (writing && argc > 3 && strcmp(argv[3], "latest") == 0)
+    if (writing && latest)
         MUST(H5Pset_libver_bounds(list, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST));
     if (writing) {
         MUST(file = H5Fcreate(argv[2], H5F_ACC_TRUNC, H5P_DEFAULT, list));
-        shapes_write(file);
+        shapes_write(file, latest);
         copy_directly(file);
         write_masked(file);
     } else {
