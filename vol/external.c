@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "vol/callbacks.h"
+#include "vol/error.h"
 #include "vol/info.h"
 
 #define EXTERNAL_LINK_VERSION 0
@@ -201,11 +202,11 @@ static hid_t follow(const char *name, hid_t group, const void *data, size_t size
     }
     object = H5Oopen(file, link.object_name, H5P_DEFAULT);
     /* Weakly closed: the object keeps it open. */
-    H5Fclose(file);
+    mkt_vol_close_keeping_errors(file);
 
 out:
     if (link.fapl > 0)
-        H5Pclose(link.fapl);
+        mkt_vol_close_keeping_errors(link.fapl);
     return object;
 }
 
