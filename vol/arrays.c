@@ -7,12 +7,40 @@
 #include "core/base/hash.h"
 #include "vol/arrays_internal.h"
 
-#define ADD_AT_ONCE 16 /* pieces handed to the client in one call at a commit */
+#define BLOCK_ARRAYS 32
+#define ADD_AT_ONCE  16 /* pieces handed to the client in one call at a commit */
+
+/* Arrays lie together and apart from what native allocates meanwhile: in a file of a thousand
+ * datasets that is to be felt. */
+struct mkt_vol_array_block {
+    struct mkt_vol_array_block *next;
+    uint32_t used, capacity;
+    struct mkt_vol_array array[];
+};
+
+static struct mkt_vol_array *array_new(struct mkt_vol_arrays *arrays)
+{
+    struct mkt_vol_array_block *block = arrays->blocks;
+
+    if (!block || block->used == block->capacity) {
+        uint32_t capacity = !block                           ? 1
+                            : block->capacity < BLOCK_ARRAYS ? 2 * block->capacity
+                                                             : BLOCK_ARRAYS;
+        block = malloc(sizeof *block + capacity * sizeof *block->array);
+        if (!block)
+            return NULL;
+        *block = (struct mkt_vol_array_block){.next = arrays->blocks, .capacity = capacity};
+        arrays->blocks = block;
+    }
+    struct mkt_vol_array *array = &block->array[block->used++];
+    memset(array, 0, sizeof *array);
+    return array;
+}
 
 static struct mkt_vol_array *array_insert(struct mkt_vol_arrays *arrays,
                                           const struct mkt_array *meta)
 {
-    struct mkt_vol_array *array = calloc(1, sizeof *array);
+    struct mkt_vol_array *array = array_new(arrays);
 
     if (!array)
         return NULL;
@@ -23,10 +51,8 @@ static struct mkt_vol_array *array_insert(struct mkt_vol_arrays *arrays,
     if (former)
         mkt_vol_array_kill(former);
     HASH_ADD(by_token, arrays->by_token, meta.token, MKT_TOKEN_BYTES, array);
-    if (!array->by_token.tbl) {
-        free(array);
+    if (!array->by_token.tbl)
         return NULL;
-    }
     *arrays->last = array;
     arrays->last = &array->next;
     if (meta->identity >= arrays->next_identity && meta->identity < UINT64_MAX / 2)
@@ -105,7 +131,11 @@ void mkt_vol_arrays_destroy(struct mkt_vol_arrays *arrays)
     HASH_CLEAR(by_token, arrays->by_token);
     for (struct mkt_vol_array *array = arrays->first, *next; array; array = next) {
         next = array->next;
-        mkt_vol_array_destroy(array);
+        mkt_vol_array_fini(array);
+    }
+    for (struct mkt_vol_array_block *block = arrays->blocks, *next; block; block = next) {
+        next = block->next;
+        free(block);
     }
     free(arrays);
 }

@@ -43,10 +43,13 @@ struct mkt_vol_array {
     uint32_t indexed;
 };
 
+struct mkt_vol_array_block;
+
 struct mkt_vol_arrays {
     struct mkt_vol_file *file;
     struct mkt_vol_array *by_token; /* those that live */
     struct mkt_vol_array *first, **last;
+    struct mkt_vol_array_block *blocks;
     struct mkt_index_view base;
     bool has_base;
     uint64_t next_identity;
@@ -72,6 +75,7 @@ void mkt_vol_piece_parse(const struct mkt_vol_array *array, const struct mkt_vol
 /* Forgets the index over the pieces (they were reordered or cut). */
 void mkt_vol_array_forget_index(struct mkt_vol_array *array);
 void mkt_vol_array_forget_masks(struct mkt_vol_array *array);
-void mkt_vol_array_destroy(struct mkt_vol_array *array);
+/* Ends what it holds; the structure is the block's. */
+void mkt_vol_array_fini(struct mkt_vol_array *array);
 
 #endif

@@ -65,12 +65,11 @@ void mkt_vol_array_forget_index(struct mkt_vol_array *array)
     array->indexed = 0;
 }
 
-void mkt_vol_array_destroy(struct mkt_vol_array *array)
+void mkt_vol_array_fini(struct mkt_vol_array *array)
 {
     for (uint32_t i = array->pieces; i-- > 0;)
         mkt_vol_piece_destroy(array, array->piece[i]);
     free(array->piece);
     mkt_vol_array_forget_index(array);
     mkt_vol_array_forget_masks(array);
-    free(array);
 }

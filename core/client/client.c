@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -174,6 +175,22 @@ static enum mkt_status reach_and_greet(struct mkt_client *client,
     }
 }
 
+/* A page that a fork leaves empty in the child: to look there costs less than getpid. NULL: not to
+ * be had. */
+static uint8_t *make_mark(void)
+{
+    size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+    uint8_t *mark = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mark == MAP_FAILED)
+        return NULL;
+    if (madvise(mark, bytes, MADV_WIPEONFORK) != 0) {
+        munmap(mark, bytes);
+        return NULL;
+    }
+    *mark = 1;
+    return mark;
+}
+
 enum mkt_status mkt_client_connect(const struct mkt_client_options *options,
                                    struct mkt_client **client_out, struct mkt_error *error)
 {
@@ -193,6 +210,7 @@ enum mkt_status mkt_client_connect(const struct mkt_client_options *options,
         goto out;
     }
     client->pid = getpid();
+    client->mark = make_mark();
     client->started_ms = mkt_now_ms();
     client->link = (struct mkt_link){.fd = -1, .lost = true};
     mkt_client_host(client->host, sizeof(client->host));
@@ -214,11 +232,13 @@ void mkt_client_destroy(struct mkt_client *client)
     if (client == NULL)
         return;
     struct mkt_error error;
-    if (client->pid == getpid() && !client->link.lost)
+    if (!mkt_client_is_inherited(client) && !client->link.lost)
         (void)!mkt_link_flush(&client->link, &error);
     mkt_link_close(&client->link);
     mkt_mapped_arenas_fini(&client->arenas);
     mkt_pool_fini(&client->pool);
+    if (client->mark != NULL)
+        munmap(client->mark, (size_t)sysconf(_SC_PAGESIZE));
     free(client->files);
     free(client->rules);
     free(client->directory);
@@ -227,9 +247,14 @@ void mkt_client_destroy(struct mkt_client *client)
 
 /* ---- what is asked of a handle ---- */
 
+bool mkt_client_is_inherited(const struct mkt_client *client)
+{
+    return client->mark != NULL ? *client->mark == 0 : client->pid != getpid();
+}
+
 enum mkt_status mkt_client_check(struct mkt_client *client, struct mkt_error *error)
 {
-    if (client->pid != getpid())
+    if (mkt_client_is_inherited(client))
         return mkt_error_set(error, MKT_INVALID,
                              "a forked child can't use its parent's connection to the market; "
                              "open the file in the child");

@@ -23,7 +23,8 @@ struct mkt_client_file {
 };
 
 struct mkt_client {
-    pid_t pid; /* of the process that connected */
+    pid_t pid;     /* of the process that connected */
+    uint8_t *mark; /* 0 in its forked children; NULL: compare pids */
     struct mkt_link link;
     char *directory;
     uint8_t daemon[MKT_ID_BYTES], market[MKT_ID_BYTES];
@@ -41,6 +42,8 @@ struct mkt_client {
     uint32_t files_count, files_capacity;
 };
 
+/* True in a forked child. */
+bool mkt_client_is_inherited(const struct mkt_client *client);
 /* MKT_OK if calls make sense: not a forked child, not lost. */
 enum mkt_status mkt_client_check(struct mkt_client *client, struct mkt_error *error);
 
