@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/client/client.h"
+#include "core/client/directory.h"
 #include "core/client/name.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -121,6 +124,17 @@ void mkt_stub_remove(const struct mkt_place *place)
     mkt_place_fini(&now);
 }
 
+/* Without a daemon to ask. */
+static bool is_of_our_folder(const struct mkt_stub_disk *stub)
+{
+    char directory[PATH_MAX];
+    uint8_t market[MKT_ID_BYTES];
+    struct mkt_error error;
+    return mkt_client_directory(NULL, false, directory, sizeof(directory), &error) == MKT_OK &&
+           mkt_directory_market_id(directory, market, &error) == MKT_OK &&
+           memcmp(stub->market, market, MKT_ID_BYTES) == 0;
+}
+
 void mkt_stub_explain(const struct mkt_place *place, const uint8_t *market, const char *host,
                       struct mkt_error *error)
 {
@@ -130,7 +144,8 @@ void mkt_stub_explain(const struct mkt_place *place, const uint8_t *market, cons
     if (localtime_r(&seconds, &local) != NULL)
         strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &local);
     bool other_host = strcmp(place->stub.host, host) != 0;
-    bool other_market = market != NULL && memcmp(place->stub.market, market, MKT_ID_BYTES) != 0;
+    bool other_market = market != NULL ? memcmp(place->stub.market, market, MKT_ID_BYTES) != 0
+                                       : !is_of_our_folder(&place->stub);
     if (other_host)
         mkt_error_set(error, MKT_NOT_FOUND,
                       "%.300s is a stub that a market on host %s left on %s: its data is in the "

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/daemon/stubs.h"
 
+#include "core/client/stub_layout.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +17,8 @@
 struct held_file {
     int fd;
     unsigned references;
+    struct timespec mtime; /* when it was last seen to be its object's; a scan's */
+    uint8_t object[MKT_ID_BYTES];
 };
 
 struct stub {
@@ -117,8 +121,10 @@ void mkt_stubs_keep(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES],
     struct stub *stub = find(stubs, object);
     struct held_file *file = malloc(sizeof(*file));
 
-    if (file)
+    if (file) {
         *file = (struct held_file){.fd = fd, .references = 1};
+        memcpy(file->object, object, MKT_ID_BYTES);
+    }
     if (stub)
         forget(stubs, stub);
     if (file && add(stubs, object, file))
@@ -128,12 +134,24 @@ void mkt_stubs_keep(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES],
     close(fd);
 }
 
+/* False once another market has taken the stub over for an object of its own. */
+static bool is_still_ours(const struct held_file *file)
+{
+    struct mkt_stub_disk stub;
+
+    return pread(file->fd, &stub, sizeof(stub), 0) != (ssize_t)sizeof(stub) ||
+           !mkt_stub_is_valid(&stub) || memcmp(stub.object, file->object, MKT_ID_BYTES) == 0;
+}
+
 /* Removes the file behind a descriptor where its name still leads to it. */
-static void remove_file(int fd)
+static void remove_file(const struct held_file *file)
 {
     char link[64], path[PATH_MAX];
     struct stat held, there;
+    int fd = file->fd;
 
+    if (!is_still_ours(file))
+        return;
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
     ssize_t length = readlink(link, path, sizeof(path) - 1);
     if (length <= 0 || path[0] != '/')
@@ -148,7 +166,7 @@ static void removal_work(uv_work_t *work)
 {
     struct removal *removal = work->data;
 
-    remove_file(removal->file->fd);
+    remove_file(removal->file);
 }
 
 static void removal_done(uv_work_t *work, int status)
@@ -186,7 +204,7 @@ void mkt_stubs_drop_all(struct mkt_stubs *stubs)
     struct stub *stub, *next;
 
     HASH_ITER (hh, stubs->table, stub, next) {
-        remove_file(stub->file->fd);
+        remove_file(stub->file);
         forget(stubs, stub);
     }
 }
@@ -198,8 +216,18 @@ static void scan_work(uv_work_t *work)
 
     for (size_t i = 0; i < scan->count; i++) {
         struct look *look = &scan->looks[i];
-        look->removed = fstat(look->file->fd, &facts) == 0 ? facts.st_nlink == 0
-                                                           : errno == ESTALE || errno == ENOENT;
+        struct held_file *file = look->file;
+
+        if (fstat(file->fd, &facts) != 0) {
+            look->removed = errno == ESTALE || errno == ENOENT;
+            continue;
+        }
+        look->removed = facts.st_nlink == 0;
+        if (facts.st_mtim.tv_sec == file->mtime.tv_sec &&
+            facts.st_mtim.tv_nsec == file->mtime.tv_nsec)
+            continue;
+        look->removed |= !is_still_ours(file);
+        file->mtime = facts.st_mtim;
     }
 }
 

@@ -344,6 +344,30 @@ publish_at_a_later_close() { # rank 0 writes a header and closes; then all open 
     [[ $(h5market stat --json x.h5 | grep -c '"data_bytes"') == 1 ]] || fail "old versions are left"
 }
 
+# Two markets of one user in one folder: batch jobs.
+stub_of_another_market() {
+    local ours=$H5MARKET_DIR other=$PWD/other before
+    mkdir -m 700 "$other"
+    write y.h5 1
+    before=$(market_value memory.used_bytes)
+    one "create x.h5" "make d 1000000" "putall d 5" "close"
+    export H5MARKET_DIR=$other
+    one "! open x.h5"
+    says "is a stub of another market" "if that market has ended"
+    write x.h5 6 # takes the path over, as native would
+    reads x.h5 6
+    export H5MARKET_DIR=$ours
+    until_true 3 used_is_at_most "$before" || fail "what was there before is still in memory"
+    one "! open x.h5"
+    says "is a stub of another market"
+    h5market stop --discard >/dev/null # and leaves the other's entry alone
+    export H5MARKET_DIR=$other
+    sleep 1.2
+    reads x.h5 6
+    h5market stop --discard >/dev/null
+    export H5MARKET_DIR=$ours
+}
+
 fork_after_use() {
     one "create x.h5" "make d 100" "putall d 5" "fork sleep 0" "fork close" "check d 5" "putall d 6" "close"
     reads x.h5 6
