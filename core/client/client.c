@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -266,8 +267,12 @@ enum mkt_status mkt_client_check(struct mkt_client *client, struct mkt_error *er
     return MKT_OK;
 }
 
-bool mkt_client_is_down(const struct mkt_client *client)
+bool mkt_client_is_down(struct mkt_client *client)
 {
+    struct pollfd socket = {.fd = client->link.fd, .events = POLLRDHUP};
+    if (!client->link.lost && poll(&socket, 1, 0) == 1 &&
+        (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)))
+        client->link.lost = true;
     return client->link.lost;
 }
 

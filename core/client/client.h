@@ -35,8 +35,8 @@ enum mkt_status mkt_client_connect(const struct mkt_client_options *options,
                                    struct mkt_client **client_out, struct mkt_error *error);
 void mkt_client_destroy(struct mkt_client *client);
 
-/* True once the connection is lost. */
-bool mkt_client_is_down(const struct mkt_client *client);
+/* True once the connection is lost; looks whether the daemon has gone meanwhile. */
+bool mkt_client_is_down(struct mkt_client *client);
 const uint8_t *mkt_client_daemon_id(const struct mkt_client *client); /* MKT_ID_BYTES */
 /* The rule in force for a path, all defaults filled in. */
 void mkt_client_rule(const struct mkt_client *client, const char *path, struct mkt_rule *rule_out);

@@ -183,7 +183,7 @@ killed_daemon_writer_writes() {
     says "H5Market-DIAG" "x.h5" "h5marketd.log" "was not published"
     says_not "data transform"
     one "! open x.h5"
-    says "x.h5" "stub"
+    says "x.h5" "left-over stub" "its market has ended"
     write z.h5 5 # starts a daemon
     reads z.h5 5
     one "! open x.h5"
@@ -229,6 +229,17 @@ killed_daemon_reader_group_waits() {
     finished job 0
     took ended 0.4 5
     [[ $(grep -c "h5marketd.log" out) -ge 2 ]] || fail "not all ranks name the daemon's log"
+}
+
+# A program that outlives a daemon goes on with the next one.
+killed_daemon_between_files() {
+    background writer "$H5DO" "create x.h5" "make d 100" "putall d 1" "close" "mark written" "await go" "create y.h5" \
+        "make d 100" "putall d 2" "close" "open y.h5" "check d 2"
+    await written
+    kill_daemon
+    : >go
+    finished writer 0
+    reads y.h5 2
 }
 
 stopped_daemon() { # silence, not death
