@@ -78,7 +78,7 @@ def write(path):
         table.cols.energy.create_csindex()
         table.cols.id.create_index()
         for name, library in (("blosc", "blosc"), ("blosclz4", "blosc:lz4"), ("zlib", "zlib"), ("bzip2", "bzip2"),
-                              ("none", "zlib")):
+                              ("blosc2", "blosc2"), ("none", "zlib")):
             if tables.which_lib_version(library.split(":")[0]) is None:
                 continue
             filters = tables.Filters(0 if name == "none" else 5, library, fletcher32=name == "zlib")
@@ -89,6 +89,9 @@ def write(path):
                                        createparents=True, expectedrows=1000)
             for i in range(20):
                 grows.append(rng.random((i, 10)).astype("f4"))
+        for name in ("blosc2", "blosc2:zstd"):
+            blosc2 = file.create_table("/", name.replace(":", "_"), Particle, filters=tables.Filters(5, name))
+            fill(blosc2, 0, 3000)
         ragged = file.create_vlarray("/", "ragged", tables.Int32Atom(), filters=tables.Filters(1))
         for i in range(5):
             ragged.append(np.arange(i))
@@ -111,6 +114,9 @@ def append(path):
     with tables.open_file(path, "a") as file:
         table = file.root.detector.readout
         fill(table, 4000, 500)
+        fill(file.root.blosc2, 3000, 100)
+        file.root.growing.blosc2.append(np.ones((70, 10), "f4"))
+        print(text(file.root.compressed.blosc2[3:50, ::4]), text(file.root.blosc2[10:60]))
         table.modify_column(0, 10, colname="energy", column=np.full(10, 0.95))
         table.remove_rows(100, 200)
         print(table.nrows, table.cols.energy.index.is_dirty if hasattr(table.cols.energy.index, "is_dirty") else "",

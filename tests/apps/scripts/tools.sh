@@ -8,6 +8,7 @@ use=("$python" "$programs/use_h5py.py")
 step "${use[@]}" write a.h5
 step "${use[@]}" write b.h5
 step "${use[@]}" update b.h5
+step "${use[@]}" trim a.h5
 step h5dump -H -p a.h5
 step h5dump -A a.h5
 step h5dump -d /grid -s 1,2,3 -c 2,2,2 a.h5
@@ -36,7 +37,6 @@ step h5ls -r c.h5
 step h5dump -d /one c.h5
 step h5diff a.h5 c.h5 /zipped /one
 step h5diff a.h5 c.h5 /deep /a/b/deep
-step "${use[@]}" trim a.h5
 step h5repack a.h5 repacked.h5
 step h5diff a.h5 repacked.h5
 step h5repack -f GZIP=9 -l CHUNK=20x20x6 a.h5 filtered.h5
