@@ -4,7 +4,7 @@
  *   STATUS {"version","protocol","daemon","host","pid","uid","directory","config","log","uptime_s",
  *            "memory":{"limit_bytes","of_bytes","source","used_bytes","granted_bytes","published_bytes","live_bytes",
  *            "resident_bytes","arena_bytes","arenas"},"sessions","objects","versions","groups","waiting_opens",
- *            "waiting_grants","publishes","withdrawals","requests","stubs","limits":{...}}
+ *            "waiting_grants","publishes","withdrawals","requests","replies","stubs","limits":{...}}
  *   LIST    {"objects":[{"object","path","newest_version","versions","readers","bytes","has_stub",
  *            "writer":null|{"program","pid","ranks"}}]}
  *   STAT    one such object, with
@@ -107,6 +107,7 @@ static void add_counts(json_t *json, const struct mkt_daemon *daemon,
     json_object_set_new(json, "publishes", number_json(usage->publishes));
     json_object_set_new(json, "withdrawals", number_json(usage->withdrawals));
     json_object_set_new(json, "requests", number_json(usage->requests));
+    json_object_set_new(json, "replies", number_json(usage->replies));
     json_object_set_new(json, "stubs", number_json(mkt_stubs_count(daemon->stubs)));
 }
 

@@ -279,7 +279,7 @@ struct mkt_market {
     uint32_t withdrawn_next;
     struct failed_join failed_join[MKT_FAILED_JOINS_REMEMBERED];
     uint32_t failed_join_next;
-    uint64_t publishes, withdrawals, requests;
+    uint64_t publishes, withdrawals, requests, replies;
 };
 
 /* uthash leaves hh.tbl NULL where memory was short. */

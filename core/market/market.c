@@ -76,8 +76,10 @@ void mkt_reply(struct mkt_market *market, struct session *session, const struct 
 {
     static const struct mkt_extent nothing;
 
-    if (session && !session->ended && !session->refused)
+    if (session && !session->ended && !session->refused) {
+        market->replies++;
         market->ops.send(market->context, session->id, msg, populate ? populate : &nothing);
+    }
 }
 
 void mkt_reply_error(struct mkt_market *market, struct session *session, uint64_t request,

@@ -104,7 +104,7 @@ struct mkt_market_usage {
         published_bytes; /* used = all that isn't free */
     uint64_t live_bytes; /* of versions a reader can open or has open: data + images */
     uint32_t arenas, sessions, objects, versions, groups, waiting_opens, waiting_grants;
-    uint64_t publishes, withdrawals, requests;
+    uint64_t publishes, withdrawals, requests, replies; /* requests: one-way messages, too */
 };
 void mkt_market_usage(const struct mkt_market *market, struct mkt_market_usage *usage_out);
 

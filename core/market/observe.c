@@ -25,6 +25,7 @@ void mkt_market_usage(const struct mkt_market *market, struct mkt_market_usage *
         .publishes = market->publishes,
         .withdrawals = market->withdrawals,
         .requests = market->requests,
+        .replies = market->replies,
     };
     HASH_ITER (hh, market->sessions, session, next) {
         usage_out->granted_bytes += session->grants.bytes;
