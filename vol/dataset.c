@@ -8,7 +8,9 @@
 
 #include "vol/arrays.h"
 #include "vol/chunks.h"
+#include "vol/collective.h"
 #include "vol/error.h"
+#include "vol/file_state.h"
 #include "vol/list_selection.h"
 #include "vol/native.h"
 #include "vol/object.h"
@@ -263,7 +265,7 @@ void *mkt_vol_dataset_create(void *location, const H5VL_loc_params_t *loc, const
     if (!object->file->in_market)
         return object;
     /* As MPI-IO does: space in a parallel file is allocated early, but for filtered data. */
-    if (object->file->size > 1 && H5Pget_nfilters(dcpl) == 0)
+    if (object->file->state->driver == MKT_VOL_DRIVER_MPIO && H5Pget_nfilters(dcpl) == 0)
         alloc_time = H5D_ALLOC_TIME_EARLY;
     if (attach_created(object, in_market ? raw : classify(object->file, type, space, dcpl), type,
                        space, alloc_time) < 0) {
@@ -390,6 +392,19 @@ static herr_t write_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem
     return transfer_end(&transfer, mkt_vol_transfer_write(&transfer, buffer));
 }
 
+static void report(size_t count, void *dataset[], hid_t mem_type[], hid_t dxpl)
+{
+    struct mkt_vol_collective call = {0};
+
+    for (size_t i = 0; i < count; i++) {
+        const struct mkt_vol_object *object = dataset[i];
+
+        if (object->dataset)
+            mkt_vol_collective_note(&call, object, mem_type[i], dxpl);
+    }
+    mkt_vol_collective_report(&call, dxpl);
+}
+
 herr_t mkt_vol_dataset_read(size_t count, void *dataset[], hid_t mem_type[], hid_t mem_space[],
                             hid_t file_space[], hid_t dxpl, void *buffer[], void **request)
 {
@@ -397,6 +412,7 @@ herr_t mkt_vol_dataset_read(size_t count, void *dataset[], hid_t mem_type[], hid
     for (size_t i = 0; i < count; i++)
         if (read_one(dataset[i], mem_type[i], mem_space[i], file_space[i], dxpl, buffer[i]) < 0)
             return -1;
+    report(count, dataset, mem_type, dxpl);
     return 0;
 }
 
@@ -407,6 +423,7 @@ herr_t mkt_vol_dataset_write(size_t count, void *dataset[], hid_t mem_type[], hi
     for (size_t i = 0; i < count; i++)
         if (write_one(dataset[i], mem_type[i], mem_space[i], file_space[i], dxpl, buffer[i]) < 0)
             return -1;
+    report(count, dataset, mem_type, dxpl);
     return 0;
 }
 
