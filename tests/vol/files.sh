@@ -279,7 +279,7 @@ waiting() {
     grep -qE '^after (0\.9|1\.)' out || fail "wait=1 didn't wait a second"
     export HDF5_VOL_CONNECTOR=market
     run 0 "$H5DO" "say t" "! open none.h5" "say after"
-    grep -qE '^after 0\.[0-4]' out || fail "an open without wait waited"
+    grep -qE '^after 0\.' out || fail "an open without wait waited"
     # Its folder isn't there yet.
     HDF5_VOL_CONNECTOR="market wait=20" background reader "$H5DO" "open later/x.h5" "check d 4"
     sleep 0.5

@@ -92,7 +92,11 @@ run_cases() {
     local case
     for case in "$@"; do
         FUNCNAME_OF_CASE=$case
-        in_market && export HDF5_VOL_CONNECTOR=market && unset H5MARKET_CONFIG
+        if in_market; then # a market of its own
+            h5market stop --discard >/dev/null 2>&1
+            unset H5MARKET_CONFIG
+            export HDF5_VOL_CONNECTOR=market
+        fi
         rm -rf -- ./* && : >out
         "$case"
     done
