@@ -3,6 +3,7 @@
 #
 # HDF5 programs when a process or the daemon dies, memory is full or the configuration is wrong.
 # usage: programs.sh CASE...
+# shellcheck disable=SC2317 # cases are called by name
 # shellcheck source=tests/vol/h5do.sh
 # shellcheck disable=SC2034
 mode=market

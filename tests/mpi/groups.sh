@@ -4,6 +4,7 @@
 # Who opens a file together, in what order, and how processes end. Native is the oracle of the cases
 # that both can do.
 # usage: groups.sh native|market CASE...
+# shellcheck disable=SC2317 # cases are called by name
 # shellcheck source=tests/vol/h5do.sh
 mode=$1
 . "$(dirname "$0")/../vol/h5do.sh"

@@ -4,6 +4,7 @@
 # Opens, closes, versions and names, with one process a program. Native is the oracle of the cases that
 # both can do.
 # usage: files.sh native|market CASE...
+# shellcheck disable=SC2317 # cases are called by name
 # shellcheck source=tests/vol/h5do.sh
 mode=$1
 . "$(dirname "$0")/h5do.sh"
