@@ -22,6 +22,7 @@ struct opening {
     const char *path;
     unsigned flags;
     bool create;
+    bool may_be_search; /* HDF5 asked before whether the path is accessible */
     hid_t fcpl, fapl, dxpl;
     void **request;
     enum mkt_intent intent;
@@ -286,9 +287,12 @@ static enum mkt_vol_verdict vote(struct opening *opening, bool failed)
 {
     struct mkt_vol_vote mine = {.failed = failed,
                                 .wants_market = wants_market(opening),
+                                .may_be_search = opening->may_be_search,
                                 .daemon =
                                     opening->client ? mkt_client_daemon_id(opening->client) : NULL};
-    return mkt_vol_group_agree(&opening->group, &mine, opening->token);
+    enum mkt_vol_verdict verdict = mkt_vol_group_agree(&opening->group, &mine, opening->token);
+    opening->may_be_search = mine.may_be_search;
+    return verdict;
 }
 
 static void *open_by_rule(struct opening *opening)
@@ -329,7 +333,7 @@ static void *open_by_rule(struct opening *opening)
 }
 
 /* True if HDF5 notes native as the file's connector: it had failed to open it through native before
- * it came to us. */
+ * it came to us. Collective in a group, since a copy of the list duplicates the communicator. */
 static bool is_native_to_hdf5(void *under)
 {
     H5VL_file_get_args_t args = {.op_type = H5VL_FILE_GET_FAPL};
@@ -355,8 +359,10 @@ static void *open_through_market(struct opening *opening)
     if (opening->driver == MKT_VOL_DRIVER_OTHER)
         return pass_through(opening);
     struct mkt_vol_file *open_here = mkt_vol_file_find(opening->path, opening->driver);
-    if (open_here)
+    if (open_here) {
+        opening->may_be_search = false;
         return open_again(opening, open_here);
+    }
     mkt_vol_group_init(&opening->group);
     if (opening->driver == MKT_VOL_DRIVER_MPIO &&
         mkt_vol_group_from_list(&opening->group, opening->fapl) < 0)
@@ -372,9 +378,9 @@ static void *open_through_market(struct opening *opening)
 
 static void *open_file(struct opening *opening)
 {
-    bool may_be_search = mkt_vol_context_take_accessible(opening->path);
+    opening->may_be_search = mkt_vol_context_take_accessible(opening->path) && !opening->create;
     struct mkt_vol_object *object = open_through_market(opening);
-    if (!object || !may_be_search || !is_native_to_hdf5(object->under))
+    if (!object || !opening->may_be_search || !is_native_to_hdf5(object->under))
         return object;
     object->found_by_search = true;
     return object;

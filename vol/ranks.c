@@ -25,6 +25,7 @@ static enum mkt_vol_verdict decide_alone(const struct mkt_vol_vote *vote, uint8_
 /* Reduced with MAX; the smallest of a word is the complement of its complement's largest. */
 enum {
     FAILED,
+    NO_SEARCH,
     NATIVE,
     CONNECTED,
     MISSING,
@@ -101,12 +102,13 @@ static enum mkt_vol_verdict judge(const uint64_t *words)
 }
 
 enum mkt_vol_verdict mkt_vol_group_agree(const struct mkt_vol_group *group,
-                                         const struct mkt_vol_vote *vote, uint8_t *token_out)
+                                         struct mkt_vol_vote *vote, uint8_t *token_out)
 {
     if (group->size == 1)
         return decide_alone(vote, token_out);
     uint64_t mine[WORDS] = {0}, all[WORDS];
     mine[FAILED] = vote->failed;
+    mine[NO_SEARCH] = !vote->may_be_search;
     mine[CONNECTED] = vote->daemon != NULL;
     mine[MISSING] = vote->daemon == NULL;
     if (vote->daemon) {
@@ -123,6 +125,7 @@ enum mkt_vol_verdict mkt_vol_group_agree(const struct mkt_vol_group *group,
         MPI_Allreduce(mine, all, WORDS, MPI_UINT64_T, MPI_MAX, group->comm) != MPI_SUCCESS)
         return MKT_VOL_VERDICT_FAILED;
     memcpy(token_out, &all[TOKEN], MKT_ID_BYTES);
+    vote->may_be_search = !all[NO_SEARCH];
     return judge(all);
 }
 
@@ -174,7 +177,7 @@ herr_t mkt_vol_group_set_list(const struct mkt_vol_group *group, hid_t fapl)
 }
 
 enum mkt_vol_verdict mkt_vol_group_agree(const struct mkt_vol_group *group,
-                                         const struct mkt_vol_vote *vote, uint8_t *token_out)
+                                         struct mkt_vol_vote *vote, uint8_t *token_out)
 {
     (void)group;
     return decide_alone(vote, token_out);

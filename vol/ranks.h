@@ -35,6 +35,7 @@ struct mkt_vol_vote {
     bool failed;           /* this rank can't go on (its error is on its stack) */
     bool wants_market;     /* rank 0's counts */
     const uint8_t *daemon; /* MKT_ID_BYTES; NULL: not connected */
+    bool may_be_search;    /* in: on this rank; out: on every rank */
 };
 enum mkt_vol_verdict {
     MKT_VOL_VERDICT_MARKET,
@@ -47,7 +48,7 @@ enum mkt_vol_verdict {
 /* Collective over the group: every rank must call it, whatever became of its own part. token_out
  * (MKT_ID_BYTES) is the same on all ranks. */
 enum mkt_vol_verdict mkt_vol_group_agree(const struct mkt_vol_group *group,
-                                         const struct mkt_vol_vote *vote, uint8_t *token_out);
+                                         struct mkt_vol_vote *vote, uint8_t *token_out);
 
 /* Rank 0's value, on all ranks; collective. In a group of one its own. */
 uint32_t mkt_vol_group_first(const struct mkt_vol_group *group, uint32_t value);
