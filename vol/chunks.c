@@ -6,6 +6,7 @@
 
 #include "core/base/hash.h"
 #include "vol/error.h"
+#include "vol/file_state.h"
 #include "vol/native.h"
 #include "vol/transfer_internal.h"
 #include "vol/twin.h"
@@ -112,6 +113,16 @@ static void store_close(struct store *store)
     free(store->values);
 }
 
+/* MPI-IO allocates what isn't filtered when a file is opened for writing, if it wasn't before. */
+static void allocate_as_mpio(struct store *store)
+{
+    const struct mkt_vol_file *file = store->object->file;
+
+    if (file->writable && file->state->driver == MKT_VOL_DRIVER_MPIO &&
+        H5Pget_nfilters(store->dcpl) == 0)
+        store->alloc_time = H5D_ALLOC_TIME_EARLY;
+}
+
 static herr_t store_open(struct store *store, struct mkt_vol_object *object,
                          struct mkt_vol_array *array)
 {
@@ -128,6 +139,7 @@ static herr_t store_open(struct store *store, struct mkt_vol_object *object,
     store->written = !mkt_vol_sources_empty(&store->sources);
     store->type = mkt_vol_native_get(object, H5VL_DATASET_GET_TYPE);
     store->dcpl = mkt_vol_native_get(object, H5VL_DATASET_GET_DCPL);
+    allocate_as_mpio(store);
     if (store->type >= 0 && store->dcpl >= 0) {
         store->chunked = H5Pget_layout(store->dcpl) == H5D_CHUNKED;
         if (!store->chunked || read_chunking(store) >= 0)
