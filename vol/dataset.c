@@ -15,6 +15,7 @@
 #include "vol/native.h"
 #include "vol/object.h"
 #include "vol/transfer.h"
+#include "vol/virtual.h"
 #include "vol/walk.h"
 
 #define EARLY_BYTES_MAX                                                      \
@@ -25,7 +26,7 @@ enum raw_data {
     RAW_UNKNOWN, /* decided at the first transfer */
     RAW_REDIRECTED,
     RAW_NATIVE, /* stays in the image */
-    RAW_VIRTUAL /* native would read its sources past the connector: refused */
+    RAW_VIRTUAL /* virtual.c: native would read its sources past the connector */
 };
 
 struct mkt_vol_dataset {
@@ -305,7 +306,15 @@ herr_t mkt_vol_dataset_close(void *object, hid_t dxpl, void **request)
  * So do we. */
 static herr_t refuse_group(const struct mkt_vol_object *object)
 {
-    if (object->file->size == 1)
+    H5S_class_t class = H5S_NULL;
+    hid_t space = object->file->size > 1 ? mkt_vol_native_get(object, H5VL_DATASET_GET_SPACE)
+                                         : H5I_INVALID_HID;
+
+    if (space >= 0) {
+        class = H5Sget_simple_extent_type(space);
+        H5Sclose(space);
+    }
+    if (object->file->size == 1 || class == H5S_NULL)
         return 0;
     return mkt_vol_fail(
         H5E_DATASET, H5E_UNSUPPORTED,
@@ -320,11 +329,6 @@ static herr_t transfer_begin(struct mkt_vol_transfer *transfer, struct mkt_vol_o
 
     if (dataset->raw == RAW_UNKNOWN && decide(object) < 0)
         return -1;
-    if (dataset->raw == RAW_VIRTUAL)
-        return mkt_vol_fail(
-            H5E_DATASET, H5E_UNSUPPORTED,
-            "%s: virtual datasets are not supported in the market; use mode `file` for this path",
-            object->file->path);
     if (dataset->raw != RAW_REDIRECTED)
         return 0;
     /* Not kept between calls: the application's object counts would show it. */
@@ -352,6 +356,17 @@ static herr_t transfer_end(const struct mkt_vol_transfer *transfer, herr_t resul
     return result;
 }
 
+/* A dataset in the market that is virtual, or a virtual one elsewhere with sources in the market.
+ */
+static bool is_virtual(struct mkt_vol_object *object)
+{
+    if (!object->dataset)
+        return !object->not_virtual && mkt_vol_virtual_concerns(object);
+    if (object->dataset->raw == RAW_UNKNOWN)
+        (void)decide(object); /* a failure comes again, in transfer_begin */
+    return object->dataset->raw == RAW_VIRTUAL;
+}
+
 static herr_t read_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space,
                        hid_t file_space, hid_t dxpl, void *buffer)
 {
@@ -360,9 +375,12 @@ static herr_t read_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_
 
     if (!mkt_vol_object_usable(object))
         return -1;
-    if (!object->dataset)
+    bool resolve = is_virtual(object);
+    if (!object->dataset && !resolve)
         return H5VLdataset_read(1, &object->under, object->under_vol_id, &mem_type, &mem_space,
                                 &file_space, dxpl, &buffer, NULL);
+    if (resolve)
+        return mkt_vol_virtual_read(object, mem_type, mem_space, file_space, dxpl, buffer);
     if (transfer_begin(&transfer, object) < 0)
         return -1;
     if (!transfer.array)
@@ -378,11 +396,14 @@ static herr_t write_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem
 
     if (!mkt_vol_object_usable(object))
         return -1;
-    if (!object->dataset)
+    bool resolve = is_virtual(object);
+    if (!object->dataset && !resolve)
         return H5VLdataset_write(1, &object->under, object->under_vol_id, &mem_type, &mem_space,
                                  &file_space, dxpl, &buffer, NULL);
-    if (!object->file->writable)
+    if (object->dataset && !object->file->writable)
         return mkt_vol_fail(H5E_DATASET, H5E_WRITEERROR, "no write intent on file");
+    if (resolve)
+        return mkt_vol_virtual_write(object, mem_type, mem_space, file_space, dxpl, buffer);
     if (transfer_begin(&transfer, object) < 0)
         return -1;
     if (!transfer.array)
