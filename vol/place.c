@@ -13,11 +13,12 @@
 #include "vol/arrays_internal.h"
 #include "vol/mask.h"
 
-#define OVERLAP_SCAN_MAX 4096 /* later pieces looked at before an overwrite in place is given up \
-                               */
-#define SMALL_BYTES  4096     /* a write for a tile */
-#define TILES_FROM   64       /* small pieces of an array before tiles begin */
-#define LISTED_MAX   4        /* pieces of an array before there is a table of them */
+#define OVERLAP_SCAN_MAX                                                                     \
+    4096                  /* later pieces looked at before an overwrite in place is given up \
+                           */
+#define SMALL_BYTES  4096 /* a write for a tile */
+#define TILES_FROM   64   /* small pieces of an array before tiles begin */
+#define LISTED_MAX   4    /* pieces of an array before there is a table of them */
 #define TILE_BYTES   (UINT64_C(64) << 10)
 #define EXTEND_BYTES (UINT64_C(64) << 10) /* a larger box stays a piece of its own */
 #define EXTENDED_MAX (UINT64_C(16) << 20) /* a piece that grew so large isn't extended */

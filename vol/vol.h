@@ -61,7 +61,7 @@ struct mkt_vol_object {
     struct mkt_vol_dataset *dataset; /* type H5I_DATASET in a market file: dataset.c's, else NULL */
     bool internal;                   /* native's own: freed by an unwrap, never closed */
     bool closing;
-    bool not_virtual; /* a dataset of a file passed through, looked at */
+    bool not_virtual;     /* a dataset of a file passed through, looked at */
     bool found_by_search; /* HDF5 tried native first and keeps it as the file's connector */
 };
 
