@@ -22,7 +22,9 @@ configure() { # LINE...
     export H5MARKET_CONFIG=$PWD/h5market.yaml
 }
 # The program itself, not timeout(1) around it.
-program_of() { pgrep -P "${pids[$1]}" | head -n 1; }
+program_of() {
+    until_true 20 pgrep -P "${pids[$1]}" && pgrep -P "${pids[$1]}" | head -n 1
+}
 # took LABEL AT_LEAST AT_MOST: seconds that `say LABEL` has told.
 took() {
     local seconds
@@ -89,8 +91,10 @@ killed_at_random() {
     for round in {1..12}; do
         background writer "$H5DO" "openrw x.h5" "putall d $round" "close" "openrw x.h5" "putall d -$round" "close" \
             "openrw x.h5" "putall d $round" "close" "sleep 50"
+        local pid
+        pid=$(program_of writer)
         sleep "0.0$((round * 7 % 10))"
-        kill -KILL "$(program_of writer)"
+        kill -KILL "$pid"
         finished writer any
         run 0 "$H5DO" "open x.h5" "keep d" "constant"
     done 2>/dev/null
