@@ -149,8 +149,9 @@ killed_reader() {
     one "create x.h5" "make d 1000000" "putall d 5" "close"
     write y.h5 1
     background doomed "$H5DO" "open x.h5" "check d 5" "mark open" "sleep 50"
-    background other "$H5DO" "open x.h5" "await go" "check d 5" "close"
+    background other "$H5DO" "open x.h5" "mark open2" "await go" "check d 5" "close"
     await open
+    await open2
     write x.h5 6 # the doomed reader holds the only old version
     kill -KILL "$(program_of doomed)"
     finished doomed 137
