@@ -120,8 +120,9 @@ killed_writer() {
 killed_writer_of_a_first_version() {
     background writer "$H5DO" "create x.h5" "make d 100" "putall d 6" "mark written" "sleep 50"
     await written
-    background reader "$H5DO" "say t" "! open x.h5" "say ended"
-    sleep 0.5
+    background reader "$H5DO" "mark up" "say t" "! open x.h5" "say ended"
+    await up
+    sleep 0.7
     kill -KILL "$(program_of writer)"
     finished writer 137
     finished reader 0

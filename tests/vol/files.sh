@@ -297,10 +297,11 @@ waiting() {
 
 after_start() {
     write x.h5 1
-    HDF5_VOL_CONNECTOR="market after=start wait=20" background reader "$H5DO" "open x.h5" "check d 2"
+    HDF5_VOL_CONNECTOR="market after=start wait=20" background reader "$H5DO" "create r.h5" "close" "mark connected" \
+        "open x.h5" "check d 2"
     HDF5_VOL_CONNECTOR="market after=start" run 0 "$H5DO" "! open x.h5"
     says "x.h5"
-    sleep 0.7
+    await connected
     write x.h5 2
     finished reader 0
 }
