@@ -413,6 +413,55 @@ static herr_t write_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem
     return transfer_end(&transfer, mkt_vol_transfer_write(&transfer, buffer));
 }
 
+/* What native would find wrong with a dataset that it keeps, before it writes. */
+static herr_t check_native_write(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space,
+                                 hid_t file_space)
+{
+    hid_t type = mkt_vol_native_get(object, H5VL_DATASET_GET_TYPE), extent;
+    H5T_cdata_t *path;
+    herr_t result = 0;
+
+    if (type < 0)
+        return -1;
+    htri_t equal = H5Tequal(mem_type, type);
+    if (equal < 0 || (!equal && !H5Tfind(mem_type, type, &path)))
+        result = mkt_vol_fail(H5E_DATASET, H5E_UNSUPPORTED,
+                              "unable to convert between src and dest datatypes");
+    H5Tclose(type);
+    extent = mkt_vol_native_get(object, H5VL_DATASET_GET_SPACE);
+    if (result < 0 || extent < 0)
+        return -1;
+    hssize_t in_file = H5Sget_select_npoints(file_space > H5S_PLIST ? file_space : extent);
+    if (file_space != H5S_PLIST && mem_space > H5S_PLIST &&
+        in_file != H5Sget_select_npoints(mem_space))
+        result = mkt_vol_fail(H5E_DATASET, H5E_BADVALUE,
+                              "src and dest dataspaces have different number of elements selected");
+    H5Sclose(extent);
+    return result;
+}
+
+/* Of several datasets none is written if one can't be. */
+static herr_t check_write(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space,
+                          hid_t file_space, hid_t dxpl)
+{
+    struct mkt_vol_transfer transfer = {
+        .mem_type = mem_type, .mem_space = mem_space, .file_space = file_space, .dxpl = dxpl};
+
+    if (!mkt_vol_object_usable(object))
+        return -1;
+    if (!object->dataset || is_virtual(object))
+        return 0;
+    if (!object->file->writable)
+        return mkt_vol_fail(H5E_DATASET, H5E_WRITEERROR, "no write intent on file");
+    if (transfer_begin(&transfer, object) < 0)
+        return -1;
+    if (!transfer.array)
+        return refuse_group(object) < 0
+                   ? -1
+                   : check_native_write(object, mem_type, mem_space, file_space);
+    return transfer_end(&transfer, mkt_vol_transfer_check_write(&transfer));
+}
+
 static void report(size_t count, void *dataset[], hid_t mem_type[], hid_t dxpl)
 {
     struct mkt_vol_collective call = {0};
@@ -441,6 +490,9 @@ herr_t mkt_vol_dataset_write(size_t count, void *dataset[], hid_t mem_type[], hi
                              hid_t file_space[], hid_t dxpl, const void *buffer[], void **request)
 {
     (void)request;
+    for (size_t i = 0; count > 1 && i < count; i++)
+        if (check_write(dataset[i], mem_type[i], mem_space[i], file_space[i], dxpl) < 0)
+            return -1;
     for (size_t i = 0; i < count; i++)
         if (write_one(dataset[i], mem_type[i], mem_space[i], file_space[i], dxpl, buffer[i]) < 0)
             return -1;

@@ -271,6 +271,13 @@ static herr_t write_strips(struct mkt_vol_io *io, const void *buffer)
     return result;
 }
 
+herr_t mkt_vol_transfer_check_write(const struct mkt_vol_transfer *transfer)
+{
+    struct mkt_vol_io io;
+
+    return io_begin(&io, transfer, true);
+}
+
 herr_t mkt_vol_transfer_write(const struct mkt_vol_transfer *transfer, const void *buffer)
 {
     struct mkt_vol_io io;

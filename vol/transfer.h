@@ -18,6 +18,8 @@ struct mkt_vol_transfer {
     bool owns_space; /* file_space is the transfer list's, made for this call */
 };
 
+/* Whether a write would find its selections and its conversion. */
+herr_t mkt_vol_transfer_check_write(const struct mkt_vol_transfer *transfer);
 herr_t mkt_vol_transfer_write(const struct mkt_vol_transfer *transfer, const void *buffer);
 herr_t mkt_vol_transfer_read(const struct mkt_vol_transfer *transfer, void *buffer);
 

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Faults that random programs (../differential) found, each a scenario, each in a file of its own.
+ */
+#include <hdf5.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *scenario;
+static int failures;
+
+#define CHECK(condition)                                                                 \
+    do {                                                                                 \
+        if (!(condition)) {                                                              \
+            fprintf(stderr, "found: %s: line %d: %s\n", scenario, __LINE__, #condition); \
+            failures++;                                                                  \
+        }                                                                                \
+    } while (0)
+#define MUST(call)                                                                         \
+    do {                                                                                   \
+        if ((call) < 0) {                                                                  \
+            fprintf(stderr, "found: %s: line %d: %s failed\n", scenario, __LINE__, #call); \
+            exit(1);                                                                       \
+        }                                                                                  \
+    } while (0)
+
+#define N 40
+
+static hid_t dataset_of(hid_t file, const char *name, hid_t type)
+{
+    hsize_t n = N;
+    hid_t space = H5Screate_simple(1, &n, NULL), dataset;
+
+    MUST(dataset = H5Dcreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    H5Sclose(space);
+    return dataset;
+}
+
+/* Of several datasets in a call, one with a type that can't be converted: none is written. */
+static void all_or_none(const char *path)
+{
+    hid_t file, datasets[2], types[2] = {H5T_NATIVE_INT, H5T_NATIVE_INT},
+                             spaces[2] = {H5S_ALL, H5S_ALL};
+    int values[N], read[N], kept = 0;
+    const void *buffers[2] = {values, values};
+    herr_t result;
+
+    for (int i = 0; i < N; i++)
+        values[i] = i;
+    MUST(file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+    datasets[0] = dataset_of(file, "numbers", H5T_NATIVE_INT);
+    datasets[1] = dataset_of(file, "text", H5T_C_S1);
+    MUST(H5Dwrite(datasets[0], H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
+    for (int i = 0; i < N; i++)
+        values[i] = -1;
+    H5E_BEGIN_TRY
+    {
+        result = H5Dwrite_multi(2, datasets, types, spaces, spaces, H5P_DEFAULT, buffers);
+    }
+    H5E_END_TRY
+    CHECK(result < 0);
+    MUST(H5Dread(datasets[0], H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, read));
+    for (int i = 0; i < N; i++)
+        kept += read[i] == i;
+    CHECK(kept == N);
+    H5Dclose(datasets[0]);
+    H5Dclose(datasets[1]);
+    MUST(H5Fclose(file));
+}
+
+/* A copy into a file opened for reading fails; the process goes on and the file stays. Native fails
+ * to close such a file. */
+static void copy_into_readonly(const char *path)
+{
+    hid_t file;
+    herr_t result;
+    int values[N] = {7}, read[N] = {0};
+
+    MUST(file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+    hid_t dataset = dataset_of(file, "a", H5T_NATIVE_INT);
+    MUST(H5Dwrite(dataset, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
+    H5Dclose(dataset);
+    MUST(H5Fclose(file));
+    for (int again = 0; again < 2; again++) {
+        MUST(file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT));
+        H5E_BEGIN_TRY
+        {
+            result = H5Ocopy(file, "a", file, "b", H5P_DEFAULT, H5P_DEFAULT);
+        }
+        H5E_END_TRY
+        CHECK(result < 0);
+        MUST(dataset = H5Dopen2(file, "a", H5P_DEFAULT));
+        MUST(H5Dread(dataset, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, read));
+        CHECK(read[0] == 7);
+        H5Dclose(dataset);
+        H5E_BEGIN_TRY
+        {
+            if (H5Fclose(file) < 0)
+                H5Fclose(file);
+        }
+        H5E_END_TRY
+    }
+}
+
+static const struct {
+    const char *name;
+    void (*run)(const char *path);
+} scenarios[] = {
+    {"all_or_none", all_or_none},
+    {"copy_into_readonly", copy_into_readonly},
+};
+
+int main(void)
+{
+    for (size_t s = 0; s < sizeof scenarios / sizeof *scenarios; s++) {
+        char path[64];
+        scenario = scenarios[s].name;
+        snprintf(path, sizeof path, "%s.h5", scenario);
+        scenarios[s].run(path);
+    }
+    printf("found: %d failures\n", failures);
+    return failures != 0;
+}
