@@ -193,6 +193,11 @@ static enum mkt_status ask(struct opening *opening, struct mkt_opened *opened_ou
                                .context = &interrupt};
     memcpy(request.token, opening->token, MKT_ID_BYTES);
     enum mkt_status status = mkt_client_open(opening->client, &request, opened_out, error);
+    /* A daemon that ended since the last file may be noticed only now; a new one takes a new file
+     * as well. (A group would have to agree on it first.) */
+    if (status == MKT_PEER_DOWN && opening->create && opening->group.size == 1 &&
+        mkt_vol_context_client(opening->info, true, &opening->client, error) == MKT_OK)
+        status = mkt_client_open(opening->client, &request, opened_out, error);
     if (interrupt.held)
         pthread_sigmask(SIG_SETMASK, &interrupt.former, NULL);
     return status;

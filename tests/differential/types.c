@@ -141,7 +141,7 @@ static hid_t random_compound(int depth)
     }
     type = H5Tcreate(H5T_COMPOUND, size);
     for (unsigned m = 0, at = 0; m < members; m++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "m%u", m);
         H5Tinsert(type, name, at, member[m]);
         at += H5Tget_size(member[m]) + gap;

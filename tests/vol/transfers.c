@@ -273,7 +273,7 @@ static void many_write(hid_t a, hid_t b)
         ints[i] = -i;
     }
     for (int i = 0; i < MANY; i++) {
-        char name[16];
+        char name[24];
 
         snprintf(name, sizeof name, "many %d", i);
         datasets[i] = new_dataset((several_files ? i % 2 : i >= MANY / 2) ? b : a, name,
@@ -302,7 +302,7 @@ static void many_verify(hid_t a, hid_t b)
     int wrong = 0;
 
     for (int i = 0; i < MANY; i++) {
-        char name[16];
+        char name[24];
 
         snprintf(name, sizeof name, "many %d", i);
         MUST(datasets[i] =
