@@ -129,6 +129,12 @@ enum mkt_vol_verdict mkt_vol_group_agree(const struct mkt_vol_group *group,
     return judge(all);
 }
 
+void mkt_vol_group_meet(const struct mkt_vol_group *group)
+{
+    if (group->size > 1 && mpi_is_on())
+        MPI_Barrier(group->comm);
+}
+
 uint32_t mkt_vol_group_first(const struct mkt_vol_group *group, uint32_t value)
 {
     if (group->size > 1 && mpi_is_on())
@@ -181,6 +187,11 @@ enum mkt_vol_verdict mkt_vol_group_agree(const struct mkt_vol_group *group,
 {
     (void)group;
     return decide_alone(vote, token_out);
+}
+
+void mkt_vol_group_meet(const struct mkt_vol_group *group)
+{
+    (void)group;
 }
 
 uint32_t mkt_vol_group_first(const struct mkt_vol_group *group, uint32_t value)

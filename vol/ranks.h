@@ -50,6 +50,8 @@ enum mkt_vol_verdict {
 enum mkt_vol_verdict mkt_vol_group_agree(const struct mkt_vol_group *group,
                                          struct mkt_vol_vote *vote, uint8_t *token_out);
 
+/* Returns when all ranks have called it; collective. */
+void mkt_vol_group_meet(const struct mkt_vol_group *group);
 /* Rank 0's value, on all ranks; collective. In a group of one its own. */
 uint32_t mkt_vol_group_first(const struct mkt_vol_group *group, uint32_t value);
 

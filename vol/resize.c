@@ -9,6 +9,7 @@
 
 #include "transport/engine.h"
 #include "vol/arrays_internal.h"
+#include "vol/file_state.h"
 #include "vol/mask.h"
 
 struct cut {
@@ -130,46 +131,74 @@ static enum mkt_status cut_all(struct cut *cut)
     return status;
 }
 
-herr_t mkt_vol_array_resize(struct mkt_vol_array *array, const uint64_t *dims)
+/* In a group rank 0 cuts for all: what it keeps becomes the pieces of another array, which takes
+ * the place of the former on every rank. The others wait until it is done. */
+static enum mkt_status cut_for_group(struct cut *cut, struct mkt_vol_sources *sources)
+{
+    struct mkt_vol_array *array = cut->array;
+    struct mkt_vol_file *file = array->owner->file;
+    enum mkt_status status = MKT_OK;
+    struct mkt_slab all;
+
+    for (uint32_t i = 0; i < array->pieces; i++)
+        mkt_vol_piece_destroy(array, array->piece[i]);
+    array->pieces = 0;
+    mkt_vol_array_forget_index(array);
+    array->meta.identity = array->owner->next_identity++;
+    mkt_slab_box(&all, array->meta.rank, (uint64_t[MKT_MAX_RANK]){0}, array->meta.dims);
+    if (file->rank == 0)
+        status = mkt_vol_sources_query(sources, &all, cut_piece, cut);
+    array->in_base = false;
+    status = (enum mkt_status)mkt_vol_group_first(&file->state->group, (uint32_t)status);
+    if (status != MKT_OK && file->rank != 0)
+        mkt_error_set(&cut->error, status, "rank 0 could not cut the dataset");
+    return status;
+}
+
+static herr_t shrink(struct mkt_vol_array *array, const uint64_t *dims)
 {
     struct mkt_vol_file *file = array->owner->file;
     struct cut cut = {.array = array};
     struct mkt_vol_sources sources;
-    bool shrinks = false;
+    enum mkt_status status = MKT_OK;
 
-    for (uint32_t d = 0; d < array->meta.rank; d++) {
-        shrinks = shrinks || dims[d] < array->meta.dims[d];
+    /* What the others wrote before this call has to be seen. */
+    mkt_vol_group_meet(&file->state->group);
+    if (mkt_vol_sources_open(&sources, array, &cut.error) != MKT_OK) {
+        mkt_vol_file_poison(file, "cutting a dataset failed: %s", cut.error.text);
+        if (file->size > 1) /* the others wait */
+            mkt_vol_group_first(&file->state->group, MKT_UNSUPPORTED);
+        return mkt_vol_fail_status(&cut.error);
+    }
+    for (uint32_t d = 0; d < array->meta.rank; d++)
         cut.empty = cut.empty || dims[d] == 0;
-    }
-    array->owner->changed = true;
-    array->generation++;
-    mkt_vol_array_seal(array);
-    if (shrinks) {
-        if (mkt_vol_sources_open(&sources, array, &cut.error) != MKT_OK)
-            return mkt_vol_fail_status(&cut.error);
-        bool nothing = mkt_vol_sources_empty(&sources);
-        mkt_vol_sources_close(&sources);
-        shrinks = !nothing;
-    }
-    if (shrinks && file->size > 1) {
-        mkt_vol_file_poison(file, "a dataset that holds data was shrunk by a group of %u processes",
-                            file->size);
-        return mkt_vol_fail(H5E_DATASET, H5E_UNSUPPORTED,
-                            "%s: shrinking a dataset that holds data is not supported in the "
-                            "market for more than one "
-                            "process; use mode `file` for this path",
-                            file->path);
-    }
-    if (shrinks) {
-        mkt_slab_box(&cut.keep, array->meta.rank, (uint64_t[MKT_MAX_RANK]){0}, dims);
+    mkt_slab_box(&cut.keep, array->meta.rank, (uint64_t[MKT_MAX_RANK]){0}, dims);
+    if (file->size > 1) {
+        status = cut_for_group(&cut, &sources);
+    } else if (!mkt_vol_sources_empty(&sources)) {
         /* The base's array keeps its identity for readers; what is left here is another array. */
         if (array->in_base)
             array->meta.identity = array->owner->next_identity++;
-        if (cut_all(&cut) != MKT_OK) {
-            mkt_vol_file_poison(file, "cutting a dataset failed: %s", cut.error.text);
-            return mkt_vol_fail_status(&cut.error);
-        }
+        status = cut_all(&cut);
     }
+    mkt_vol_sources_close(&sources);
+    if (status == MKT_OK)
+        return 0;
+    mkt_vol_file_poison(file, "cutting a dataset failed: %s", cut.error.text);
+    return mkt_vol_fail_status(&cut.error);
+}
+
+herr_t mkt_vol_array_resize(struct mkt_vol_array *array, const uint64_t *dims)
+{
+    bool shrinks = false;
+
+    for (uint32_t d = 0; d < array->meta.rank; d++)
+        shrinks = shrinks || dims[d] < array->meta.dims[d];
+    array->owner->changed = true;
+    array->generation++;
+    mkt_vol_array_seal(array);
+    if (shrinks && shrink(array, dims) < 0)
+        return -1;
     memcpy(array->meta.dims, dims, array->meta.rank * sizeof *dims);
     return 0;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What HDF5 says after transfers of a group about how they went, and chunks that each rank writes
- * directly. Rank 0 prints the answers; through the market they must be native's.
+ * What HDF5 says after transfers of a group about how they went, chunks that each rank writes
+ * directly. Rank 0 prints the answers; through the market they must be
+ * native's.
  *
- *   collective FILE [filtered]    filtered: ranks write filtered chunks directly and extents
- * shrink, which native's MPI-IO can't
+ *   collective FILE [more]    more: what native's MPI-IO can't: filtered chunks written directly,
+ * and fill values where an extent shrank within a chunk and grew again
  */
 #include <hdf5.h>
 #include <mpi.h>
@@ -176,6 +177,90 @@ static void direct(hid_t file, const char *name, unsigned deflate)
     H5Dclose(dataset);
 }
 
+/* ---- an extent that shrinks and grows again ---- */
+
+static int resized(int y, int x)
+{
+    if (y < 5)
+        return 1000 * (y / ROWS) + y % ROWS * COLUMNS + x;
+    return y >= size * ROWS - 2 ? 7 : -1;
+}
+
+static void verify_resized(hid_t dataset)
+{
+    int *values = malloc(sizeof(int) * (size_t)size * ROWS * COLUMNS), wrong = 0;
+
+    MUST(H5Dread(dataset, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
+    for (int i = 0; i < size * ROWS * COLUMNS; i++)
+        wrong += values[i] != resized(i / COLUMNS, i % COLUMNS);
+    CHECK(wrong == 0);
+    free(values);
+}
+
+static void shrink(hid_t file)
+{
+    hid_t dataset = create(file, "resized", H5D_CHUNKED, 0), space = own_rows();
+    hsize_t own[2] = {ROWS, COLUMNS}, less[2] = {5, COLUMNS},
+            again[2] = {(hsize_t)size * ROWS, COLUMNS};
+    hid_t memory = H5Screate_simple(2, own, NULL);
+    int values[ROWS * COLUMNS];
+
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        values[i] = 1000 * rank + i;
+    MUST(H5Dwrite(dataset, H5T_NATIVE_INT, memory, space, H5P_DEFAULT, values));
+    MUST(H5Dset_extent(dataset, less));
+    MUST(H5Dset_extent(dataset, again));
+    H5Sclose(memory);
+    H5Sclose(space);
+    /* The last rank writes the last two rows. */
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == size - 1) {
+        hsize_t start[2] = {(hsize_t)size * ROWS - 2, 0}, count[2] = {2, COLUMNS};
+
+        for (int i = 0; i < 2 * COLUMNS; i++)
+            values[i] = 7;
+        space = H5Dget_space(dataset);
+        MUST(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL));
+        MUST(H5Dwrite(dataset, H5T_NATIVE_INT, H5S_BLOCK, space, H5P_DEFAULT, values));
+        H5Sclose(space);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    verify_resized(dataset);
+    MPI_Barrier(MPI_COMM_WORLD);
+    H5Dclose(dataset);
+}
+
+static void shrink_reopened(const char *path, hid_t list)
+{
+    hsize_t less[2] = {3, COLUMNS}, again[2] = {(hsize_t)size * ROWS, COLUMNS};
+    int values[3 * COLUMNS], wrong = 0;
+    hid_t file, dataset;
+
+    MUST(file = H5Fopen(path, H5F_ACC_RDWR, list));
+    MUST(dataset = H5Dopen2(file, "resized", H5P_DEFAULT));
+    verify_resized(dataset);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MUST(H5Dset_extent(dataset, less));
+    MUST(H5Dread(dataset, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
+    for (int i = 0; i < 3 * COLUMNS; i++)
+        wrong += values[i] != resized(i / COLUMNS, i % COLUMNS);
+    CHECK(wrong == 0);
+    MUST(H5Dset_extent(dataset, again));
+    H5Dclose(dataset);
+    MUST(H5Fclose(file));
+
+    int *whole = malloc(sizeof(int) * (size_t)size * ROWS * COLUMNS);
+    MUST(file = H5Fopen(path, H5F_ACC_RDONLY, list));
+    MUST(dataset = H5Dopen2(file, "resized", H5P_DEFAULT));
+    MUST(H5Dread(dataset, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, whole));
+    for (int i = 0; i < size * ROWS * COLUMNS; i++)
+        wrong += whole[i] != (i / COLUMNS < 3 ? resized(i / COLUMNS, i % COLUMNS) : -1);
+    CHECK(wrong == 0);
+    free(whole);
+    H5Dclose(dataset);
+    MUST(H5Fclose(file));
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -184,26 +269,30 @@ int main(int argc, char **argv)
     if (argc < 2)
         return 2;
     hid_t list = H5Pcreate(H5P_FILE_ACCESS), file, dataset;
-    int filtered = argc > 2;
+    int more = argc > 2;
 
     MUST(H5Pset_fapl_mpio(list, MPI_COMM_WORLD, MPI_INFO_NULL));
     MUST(file = H5Fcreate(argv[1], H5F_ACC_TRUNC, H5P_DEFAULT, list));
     transfers(file);
     direct(file, "direct", 0);
-    if (filtered)
+    if (more) {
         direct(file, "direct filtered", 6);
+        shrink(file);
+    }
     MUST(H5Fclose(file));
 
     MUST(file = H5Fopen(argv[1], H5F_ACC_RDONLY, list));
     MUST(dataset = H5Dopen2(file, "direct", H5P_DEFAULT));
     verify_direct(dataset);
     H5Dclose(dataset);
-    if (filtered) {
+    if (more) {
         MUST(dataset = H5Dopen2(file, "direct filtered", H5P_DEFAULT));
         verify_direct(dataset);
         H5Dclose(dataset);
     }
     MUST(H5Fclose(file));
+    if (more)
+        shrink_reopened(argv[1], list);
     H5Pclose(list);
     MPI_Finalize();
     return 0;
