@@ -13,6 +13,7 @@
 #define EXTERNAL_LINK_VERSION 0
 
 static bool registered;
+static unsigned depth; /* of external links that lead through external links */
 
 /* A link being followed. */
 struct following {
@@ -174,6 +175,14 @@ static bool wait_for_none(hid_t fapl)
     return good;
 }
 
+/* HDF5 counts the links of one traversal; one that we begin for it starts from zero again. */
+static bool too_deep(hid_t lapl)
+{
+    size_t most = 0;
+
+    return H5Pget_nlinks(lapl, &most) < 0 || depth >= most;
+}
+
 static hid_t follow(const char *name, hid_t group, const void *data, size_t size, hid_t lapl,
                     hid_t dxpl)
 {
@@ -183,6 +192,10 @@ static hid_t follow(const char *name, hid_t group, const void *data, size_t size
     hid_t object = H5I_INVALID_HID, file = H5I_INVALID_HID;
     if (!decode(&link, data, size)) {
         mkt_vol_fail(H5E_LINK, H5E_CANTDECODE, "an external link that can't be decoded");
+        return H5I_INVALID_HID;
+    }
+    if (too_deep(lapl)) {
+        mkt_vol_fail(H5E_LINK, H5E_NLINKS, "too many links");
         return H5I_INVALID_HID;
     }
     if (H5Pget_elink_acc_flags(lapl, &link.flags) < 0 ||
@@ -200,7 +213,9 @@ static hid_t follow(const char *name, hid_t group, const void *data, size_t size
                      link.file_name);
         goto out;
     }
+    depth++;
     object = H5Oopen(file, link.object_name, H5P_DEFAULT);
+    depth--;
     /* Weakly closed: the object keeps it open. */
     mkt_vol_close_keeping_errors(file);
 

@@ -103,6 +103,9 @@ static hid_t list_dataset(hid_t type, hid_t space)
     set_fill_time(list, type, space);
     if (chance(30)) {
         unsigned time = pick(3);
+        /* Written whole first, such chunks hold nothing beyond the extent, no fill value either. */
+        if (H5Pget_layout(list) == H5D_CHUNKED && is_growing(space) && time == 1)
+            time = 2;
         say(" alloc %u", time);
         H5Pset_alloc_time(list, times[time]);
     }
@@ -227,11 +230,20 @@ static void reclaim(hid_t type, hsize_t elements, void *bytes)
     H5Sclose(space);
 }
 
-/* A conversion may leave anything between the members; without one they come from the file. */
+/* A conversion may leave anything between the members of the file's type. Where no space is allocated
+ * native writes zeros between those of the memory's. */
 static bool gaps_matter(const struct transfer *transfer)
 {
+    H5D_space_status_t status = H5D_SPACE_STATUS_NOT_ALLOCATED;
+    H5D_alloc_time_t time = H5D_ALLOC_TIME_EARLY;
+    hid_t list = H5Dget_create_plist(transfer->dataset);
     struct shape *file = shape_create(transfer->file_type);
-    bool matter = !shape_has_gaps(file) && transfer->values.shape->class == H5T_COMPOUND &&
+
+    H5Dget_space_status(transfer->dataset, &status);
+    H5Pget_alloc_time(list, &time);
+    H5Pclose(list);
+    bool matter = status == H5D_SPACE_STATUS_ALLOCATED && time != H5D_ALLOC_TIME_EARLY &&
+                  !shape_has_gaps(file) && transfer->values.shape->class == H5T_COMPOUND &&
                   !shape_has(file, H5T_VLEN) && !shape_has(file, H5T_REFERENCE);
 
     shape_destroy(file);
@@ -271,6 +283,50 @@ void step_read(void)
         }
     }
     transfer_end(&transfer);
+}
+
+/* Records, rows and single elements, one at a time, at random or one behind the other. */
+void step_write_many(void)
+{
+    hsize_t dims[MAX_RANK], start[MAX_RANK], count[MAX_RANK], at = 0;
+    struct values values;
+
+    say("write many");
+    hid_t dataset = world_pick(DATASETS);
+    if (dataset < 0)
+        return;
+    hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
+    int rank = H5Sget_simple_extent_dims(space, dims, NULL);
+    unsigned writes = 10 + pick(120), failed = 0, whole = pick((unsigned)rank + 1);
+    bool in_order = chance(40);
+
+    say(" %u of rank %u%s", writes, whole, in_order ? " in order" : "");
+    if (rank > 0 && space_elements(space) > 0) {
+        hsize_t elements = 1;
+        for (int d = 0; d < rank; d++) {
+            count[d] = d + (int)whole >= rank ? dims[d] : 1;
+            elements *= count[d];
+        }
+        hid_t memory = H5Screate_simple(1, &elements, NULL);
+        values_create(&values, type, dataset, (size_t)elements);
+        for (unsigned w = 0; w < writes; w++) {
+            at = in_order ? at + 1 : pick((unsigned)space_elements(space));
+            hsize_t rest = at;
+            for (int d = rank; d-- > 0;) {
+                bool moves = d + (int)whole < rank;
+                start[d] = moves ? rest % dims[d] : 0;
+                rest = moves ? rest / dims[d] : rest;
+            }
+            values_fill(&values);
+            H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL);
+            failed += H5Dwrite(dataset, type, memory, space, H5P_DEFAULT, values.bytes) < 0;
+        }
+        values_destroy(&values);
+        H5Sclose(memory);
+        say(" failed %u", failed);
+    }
+    H5Sclose(space);
+    H5Tclose(type);
 }
 
 /* Native refuses datasets of several files, and one dataset twice if it is chunked in some way. */

@@ -130,6 +130,7 @@ void step_create_group(void);
 void step_open(void);
 void step_create_dataset(void);
 void step_write(void);
+void step_write_many(void);
 void step_read(void);
 void step_multi(void);
 void step_extent(void);

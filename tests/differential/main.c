@@ -44,6 +44,7 @@ static const struct {
     {step_write, 20, true},
     {step_read, 13, true},
     {step_multi, 4, true},
+    {step_write_many, 3, true},
     {step_extent, 9, true},
     {step_describe, 4, true},
     {step_open, 7, false},
@@ -60,7 +61,7 @@ static const struct {
     {step_close, 5, false},
     {step_dump, 1, false},
 };
-#define STEPS_WEIGHT 114
+#define STEPS_WEIGHT 117
 
 void step_close(void)
 {

@@ -103,12 +103,29 @@ static void copy_into_readonly(const char *path)
     }
 }
 
+/* An external link that leads to itself ends with an error, not with the stack. */
+static void external_loop(const char *path)
+{
+    hid_t file, object;
+
+    MUST(file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+    MUST(H5Lcreate_external(path, "loop", file, "loop", H5P_DEFAULT, H5P_DEFAULT));
+    H5E_BEGIN_TRY
+    {
+        object = H5Oopen(file, "loop", H5P_DEFAULT);
+    }
+    H5E_END_TRY
+    CHECK(object < 0);
+    MUST(H5Fclose(file));
+}
+
 static const struct {
     const char *name;
     void (*run)(const char *path);
 } scenarios[] = {
     {"all_or_none", all_or_none},
     {"copy_into_readonly", copy_into_readonly},
+    {"external_loop", external_loop},
 };
 
 int main(void)
