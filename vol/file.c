@@ -203,12 +203,15 @@ static enum mkt_status ask(struct opening *opening, struct mkt_opened *opened_ou
     return status;
 }
 
-/* The errno that a program finds after an open that failed; 0: none fits. */
-static int errno_of(enum mkt_status status)
+/* The errno that a program finds after an open that failed; 0: none fits. A stub without its data
+ * is not an absent file to a writer: who would create one then (h5py's mode `a`) has to see it. */
+static int errno_of(const struct opening *opening, enum mkt_status status)
 {
     switch (status) {
     case MKT_NOT_FOUND:
-        return ENOENT;
+        return opening->intent != MKT_INTENT_READ && mkt_path_kind(opening->path) == MKT_PATH_STUB
+                   ? ESTALE
+                   : ENOENT;
     case MKT_EXISTS:
         return EEXIST;
     case MKT_BUSY:
@@ -225,7 +228,7 @@ static int errno_of(enum mkt_status status)
 static void *fail_open(const struct opening *opening, enum mkt_status status,
                        struct mkt_error *error)
 {
-    int number = errno_of(status);
+    int number = errno_of(opening, status);
     error->status = status;
     if (number) {
         mkt_vol_fail(H5E_FILE, H5E_CANTOPENFILE,

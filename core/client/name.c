@@ -165,6 +165,15 @@ uint64_t mkt_mtime_ns(const struct stat *info)
     return (uint64_t)info->st_mtim.tv_sec * 1000000000u + (uint64_t)info->st_mtim.tv_nsec;
 }
 
+static uint64_t birth_ns(const char *path)
+{
+    struct statx info;
+    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BTIME, &info) != 0 ||
+        !(info.stx_mask & STATX_BTIME))
+        return 0;
+    return (uint64_t)info.stx_btime.tv_sec * 1000000000u + info.stx_btime.tv_nsec;
+}
+
 static void look(struct mkt_place *place)
 {
     struct stat info;
@@ -190,6 +199,8 @@ static void look(struct mkt_place *place)
     place->size = (uint64_t)info.st_size;
     place->mtime_ns = mkt_mtime_ns(&info);
     place->kind = look_for_stub(place) ? MKT_PLACE_STUB : MKT_PLACE_FILE;
+    if (place->kind == MKT_PLACE_FILE)
+        place->birth_ns = birth_ns(place->real);
 }
 
 enum mkt_status mkt_place_init(struct mkt_place *place_out, const char *path,
@@ -251,6 +262,7 @@ void mkt_place_name(const struct mkt_place *place, struct mkt_name *name_out)
         name.file_ino = place->ino;
         name.file_size = place->size;
         name.file_mtime_ns = place->mtime_ns;
+        name.file_birth_ns = place->birth_ns;
     }
     *name_out = name;
 }

@@ -25,8 +25,8 @@ struct mkt_place {
     ino_t parent_ino;
     dev_t dev; /* of what stands there */
     ino_t ino;
-    uint64_t size, mtime_ns;
-    struct mkt_stub_disk stub; /* STUB */
+    uint64_t size, mtime_ns, birth_ns; /* birth: FILE, where the file system knows it */
+    struct mkt_stub_disk stub;         /* STUB */
 };
 
 /* The path from the root, tidied but not resolved; malloc'ed. NULL: out of memory, or the current

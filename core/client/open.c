@@ -66,10 +66,11 @@ static enum mkt_status prepare_create(struct opening *opening, struct mkt_error 
 {
     struct mkt_place *place = &opening->place;
     enum mkt_status status = MKT_OK;
+    bool exclusive = opening->request->intent == MKT_INTENT_CREATE_EXCL;
     for (int tries = 0; tries < STUB_TRIES; tries++) {
         bool is_file = place->kind == MKT_PLACE_FILE;
-        if (place->kind == MKT_PLACE_FOREIGN ||
-            (is_file && opening->request->intent == MKT_INTENT_CREATE_EXCL) ||
+        /* A stub whose data is lost is in the way of an exclusive create as any file is. */
+        if (place->kind == MKT_PLACE_FOREIGN || (place->kind != MKT_PLACE_NONE && exclusive) ||
             (is_file && faccessat(AT_FDCWD, place->real, R_OK | W_OK, AT_EACCESS) != 0))
             opening->rule.mode = MKT_MODE_FILE;
         if (opening->rule.mode == MKT_MODE_FILE || is_file)
@@ -248,7 +249,8 @@ static enum mkt_status attempt(struct opening *opening, struct mkt_opened *opene
     /* Native makes the file itself, or refuses to. */
     bool native = status == MKT_OK && opened_out->source == MKT_SOURCE_NATIVE;
     bool stub = is_first && creates(opening->request) && opening->place.kind == MKT_PLACE_STUB;
-    unprepare(opening, stub && (native || (status != MKT_OK && opening->made_stub)));
+    bool replaces = native && opening->request->intent != MKT_INTENT_CREATE_EXCL;
+    unprepare(opening, stub && (replaces || (status != MKT_OK && opening->made_stub)));
     return status;
 }
 

@@ -94,7 +94,7 @@ struct session {
 /* A name, its strings owned. */
 struct owned_name {
     uint8_t object[MKT_ID_BYTES];
-    uint64_t file_dev, file_ino, file_size, file_mtime_ns;
+    uint64_t file_dev, file_ino, file_size, file_mtime_ns, file_birth_ns;
     uint8_t *place; /* folder's device and inode, then the leaf */
     uint32_t place_bytes;
     char *path; /* NUL-terminated */
@@ -330,6 +330,8 @@ enum mkt_status mkt_owned_name_init(struct owned_name *name, const struct mkt_na
 void mkt_owned_name_fini(struct owned_name *name);
 bool mkt_id_is_zero(const uint8_t id[MKT_ID_BYTES]);
 struct object *mkt_object_by_id(const struct mkt_market *market, const uint8_t id[MKT_ID_BYTES]);
+/* What has no stub and was last known there, also if the file that it was written over has gone. */
+struct object *mkt_object_by_place(const struct mkt_market *market, const struct owned_name *name);
 struct object *mkt_object_by_name(const struct mkt_market *market, const struct owned_name *name,
                                   bool *file_differs_out);
 enum mkt_status mkt_object_create(struct mkt_market *market, const struct owned_name *name,

@@ -181,6 +181,8 @@ static void withdraw(struct mkt_market *market, struct session *session, const s
         return;
     }
     struct object *object = mkt_object_by_name(market, &name, &differs);
+    if (!object && mkt_id_is_zero(name.object) && name.file_ino == 0)
+        object = mkt_object_by_place(market, &name);
     if (!object) {
         mkt_reply_error(market, session, msg->request, MKT_NOT_FOUND,
                         "the market holds nothing for '%s'", mkt_path_text(name.path));

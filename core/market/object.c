@@ -22,6 +22,7 @@ enum mkt_status mkt_owned_name_init(struct owned_name *name, const struct mkt_na
     name->file_ino = from->file_ino;
     name->file_size = from->file_size;
     name->file_mtime_ns = from->file_mtime_ns;
+    name->file_birth_ns = from->file_birth_ns;
     name->place_bytes = 16 + from->leaf.length;
     name->place = malloc(name->place_bytes);
     name->path = malloc((size_t)from->path.length + 1);
@@ -86,9 +87,19 @@ struct object *mkt_object_by_name(const struct mkt_market *market, const struct 
         object = by_file(market, name);
         if (object)
             *file_differs_out = object->name.file_size != name->file_size ||
-                                object->name.file_mtime_ns != name->file_mtime_ns;
+                                object->name.file_mtime_ns != name->file_mtime_ns ||
+                                object->name.file_birth_ns != name->file_birth_ns;
         return object;
     }
+    /* Not what was written over a real file that is no longer there. */
+    object = mkt_object_by_place(market, name);
+    return object && object->name.file_ino == 0 ? object : NULL;
+}
+
+struct object *mkt_object_by_place(const struct mkt_market *market, const struct owned_name *name)
+{
+    struct object *object;
+
     HASH_FIND(hh_place, market->objects_by_place, name->place, name->place_bytes, object);
     return object;
 }
@@ -145,7 +156,8 @@ static enum mkt_status name_copy(struct owned_name *to, const struct owned_name 
                                   .file_dev = from->file_dev,
                                   .file_ino = from->file_ino,
                                   .file_size = from->file_size,
-                                  .file_mtime_ns = from->file_mtime_ns};
+                                  .file_mtime_ns = from->file_mtime_ns,
+                                  .file_birth_ns = from->file_birth_ns};
     enum mkt_status status = mkt_owned_name_init(to, &name);
 
     if (status == MKT_OK) {

@@ -441,7 +441,8 @@ static void open_write(struct mkt_market *market, struct group *group, uint64_t 
         else
             fail_busy(market, group, object);
     } else if (group->mode == MKT_MODE_FILE) {
-        if (object)
+        /* Native refuses an exclusive create, since something stands there. */
+        if (object && group->intent != MKT_INTENT_CREATE_EXCL)
             mkt_object_withdraw(market, object, false, "withdrawn: it was opened as a file");
         answer_native(market, group);
     } else if (group->intent == MKT_INTENT_READ_WRITE) {

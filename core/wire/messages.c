@@ -14,6 +14,7 @@ static void walk_name(struct mkt_codec *codec, struct mkt_name *name)
     mkt_codec_u64(codec, &name->file_ino);
     mkt_codec_u64(codec, &name->file_size);
     mkt_codec_u64(codec, &name->file_mtime_ns);
+    mkt_codec_u64(codec, &name->file_birth_ns);
 }
 
 /* The version comes first in HELLO and WELCOME of every version; what follows it is known for our

@@ -89,6 +89,7 @@ struct mkt_name {
     struct mkt_bytes path;           /* absolute, as the client sees it; for people */
     uint64_t file_dev, file_ino;     /* a real file stands at the path; ino 0: none */
     uint64_t file_size, file_mtime_ns;
+    uint64_t file_birth_ns; /* another file has the inode of a removed one soon; 0: not known */
 };
 
 enum mkt_intent {
