@@ -32,6 +32,7 @@ enum raw_data {
 struct mkt_vol_dataset {
     enum raw_data raw;
     struct mkt_vol_array *array; /* REDIRECTED */
+    bool unnamed;                /* created without a link: gone at its close if it got none */
     struct mkt_vol_stored *stored;
 };
 
@@ -181,6 +182,20 @@ void mkt_vol_dataset_detach(struct mkt_vol_object *object)
 
 /* ---- create, open, close ---- */
 
+/* A token is used again as soon as its object is gone: what an array under it held isn't this
+ * dataset's. */
+static herr_t forget_former(struct mkt_vol_object *object)
+{
+    struct mkt_vol_walk_info info;
+
+    if (mkt_vol_walk_info(object, &info) < 0)
+        return -1;
+    struct mkt_vol_array *former = mkt_vol_array_find(object->file->arrays, info.token);
+    if (former)
+        mkt_vol_array_kill(former);
+    return 0;
+}
+
 /* A new dataset takes its ordinal now, on every rank of the group alike, whether or not this rank
  * ever writes it. */
 static herr_t attach_created(struct mkt_vol_object *object, enum raw_data raw, hid_t type,
@@ -196,7 +211,7 @@ static herr_t attach_created(struct mkt_vol_object *object, enum raw_data raw, h
     dataset->raw = raw;
     object->dataset = dataset;
     if (raw != RAW_REDIRECTED)
-        return 0;
+        return forget_former(object);
     if (space_dims(space, &rank, dims) < 0 || mkt_vol_walk_info(object, &info) < 0)
         return -1;
     dataset->array = mkt_vol_array_create(object->file->arrays, info.token,
@@ -273,6 +288,7 @@ void *mkt_vol_dataset_create(void *location, const H5VL_loc_params_t *loc, const
         mkt_vol_dataset_close(object, dxpl, NULL);
         return NULL;
     }
+    object->dataset->unnamed = name == NULL;
     return object;
 }
 
@@ -288,10 +304,22 @@ void *mkt_vol_dataset_open(void *location, const H5VL_loc_params_t *loc, const c
     return mkt_vol_object_adopt(under, H5I_DATASET); /* attaches */
 }
 
+/* What was never linked ends with its handle. */
+static void forget_unlinked(struct mkt_vol_object *object)
+{
+    struct mkt_vol_dataset *dataset = object->dataset;
+    struct mkt_vol_walk_info info;
+
+    if (object->under && dataset && dataset->unnamed && dataset->array &&
+        mkt_vol_walk_info(object, &info) >= 0 && info.links == 0)
+        mkt_vol_array_kill(dataset->array);
+}
+
 herr_t mkt_vol_dataset_close(void *object, hid_t dxpl, void **request)
 {
     struct mkt_vol_object *dataset = object;
 
+    forget_unlinked(dataset);
     if (!mkt_vol_object_closing(dataset))
         return 0;
     herr_t result = H5VLdataset_close(dataset->under, dataset->under_vol_id, dxpl, request);
