@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "vol/callbacks.h"
 #include "vol/error.h"
@@ -19,16 +20,38 @@ static unsigned depth; /* of external links that lead through external links */
 struct following {
     const char *file_name, *object_name;
     unsigned flags;
-    hid_t fapl; /* ours to close */
+    hid_t fapl;  /* ours to close */
+    hid_t group; /* where it is */
     char parent[PATH_MAX];
     char prefix[PATH_MAX]; /* of the link access list; may be empty */
 };
 
 /* ---- opening candidates ---- */
 
+/* A link into its own file: opened again, it would be flushed when that open is closed, in the
+ * middle of a traversal, which native can't. */
+static hid_t own_file(const struct following *link, const char *path)
+{
+    struct stat target, parent;
+    unsigned intent = 0;
+
+    if (stat(path, &target) < 0 || stat(link->parent, &parent) < 0 ||
+        target.st_dev != parent.st_dev || target.st_ino != parent.st_ino)
+        return H5I_INVALID_HID;
+    hid_t file = H5Iget_file_id(link->group);
+    if (file >= 0 && H5Fget_intent(file, &intent) >= 0 &&
+        ((intent ^ link->flags) & H5F_ACC_RDWR) == 0)
+        return file;
+    if (file >= 0)
+        H5Fclose(file);
+    return H5I_INVALID_HID;
+}
+
 static hid_t try_file(const struct following *link, const char *path)
 {
-    hid_t file;
+    hid_t file = own_file(link, path);
+    if (file >= 0)
+        return file;
     H5E_BEGIN_TRY
     {
         file = H5Fopen(path, link->flags, link->fapl);
@@ -188,7 +211,7 @@ static hid_t follow(const char *name, hid_t group, const void *data, size_t size
 {
     (void)name;
     (void)dxpl;
-    struct following link = {.flags = H5F_ACC_DEFAULT, .fapl = H5P_DEFAULT};
+    struct following link = {.flags = H5F_ACC_DEFAULT, .fapl = H5P_DEFAULT, .group = group};
     hid_t object = H5I_INVALID_HID, file = H5I_INVALID_HID;
     if (!decode(&link, data, size)) {
         mkt_vol_fail(H5E_LINK, H5E_CANTDECODE, "an external link that can't be decoded");

@@ -119,6 +119,43 @@ static void external_loop(const char *path)
     MUST(H5Fclose(file));
 }
 
+/* An external link into its own file is followed while native holds the group, and leaves the file
+ * as fit to be flushed and closed as it was. */
+static void external_to_itself(const char *path)
+{
+    hid_t file, again, group, dataset;
+
+    MUST(file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+    MUST(again = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT));
+    MUST(group = H5Gcreate2(file, "group", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    dataset = dataset_of(file, "data", H5T_NATIVE_INT);
+    MUST(H5Lcreate_external(path, "/", group, "up", H5P_DEFAULT, H5P_DEFAULT));
+    H5Dclose(dataset);
+    for (int i = 0; i < 3; i++) {
+        MUST(dataset = H5Dopen2(file, "group/up/data", H5P_DEFAULT));
+        H5Dclose(dataset);
+        dataset = dataset_of(file,
+                             i == 0   ? "group/up/a"
+                             : i == 1 ? "b"
+                                      : "group/up/group/c",
+                             H5T_NATIVE_INT);
+        H5Dclose(dataset);
+    }
+    MUST(H5Lcreate_external(path, "missing", group, "nowhere", H5P_DEFAULT, H5P_DEFAULT));
+    H5Ldelete(group, "up", H5P_DEFAULT);
+    H5Gclose(group);
+    hid_t list = H5Pcreate(H5P_OBJECT_COPY);
+    MUST(H5Pset_copy_object(list, H5O_COPY_EXPAND_EXT_LINK_FLAG));
+    MUST(H5Ocopy(file, "group", file, "copy", list, H5P_DEFAULT));
+    H5Pclose(list);
+    MUST(H5Fflush(file, H5F_SCOPE_GLOBAL));
+    MUST(H5Fclose(again));
+    MUST(H5Fclose(file));
+    MUST(file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT));
+    CHECK(H5Lexists(file, "a", H5P_DEFAULT) > 0 && H5Lexists(file, "group/c", H5P_DEFAULT) > 0);
+    MUST(H5Fclose(file));
+}
+
 static const struct {
     const char *name;
     void (*run)(const char *path);
@@ -126,6 +163,7 @@ static const struct {
     {"all_or_none", all_or_none},
     {"copy_into_readonly", copy_into_readonly},
     {"external_loop", external_loop},
+    {"external_to_itself", external_to_itself},
 };
 
 int main(void)
