@@ -230,8 +230,8 @@ static void reclaim(hid_t type, hsize_t elements, void *bytes)
     H5Sclose(space);
 }
 
-/* A conversion may leave anything between the members of the file's type. Where no space is allocated
- * native writes zeros between those of the memory's. */
+/* A conversion may leave anything between the members of the file's type. Where no space is
+ * allocated native writes zeros between those of the memory's. */
 static bool gaps_matter(const struct transfer *transfer)
 {
     H5D_space_status_t status = H5D_SPACE_STATUS_NOT_ALLOCATED;

@@ -108,6 +108,7 @@ void world_close_one(enum kind kind);
 hid_t world_location(void);
 hid_t world_object(void);
 void world_close_all(void);
+void world_close_doubles(void);
 void world_say_counts(hid_t file);
 H5F_close_degree_t world_degree(void);
 /* Names, said in quotes; they live until the next-but-three call. */

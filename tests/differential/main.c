@@ -115,7 +115,9 @@ static void run_part(const struct options *options, uint64_t seed, unsigned part
     }
     random_start(seed, STEPS_MAX + part);
     if (chance(25)) {
-        say("#exit with all open\n");
+        say("#exit with all open");
+        world_close_doubles();
+        say("\n");
         transcript_flush();
         return;
     }

@@ -138,6 +138,23 @@ hid_t world_object(void)
     return H5I_INVALID_HID;
 }
 
+/* At exit HDF5 looks, for a file that is open twice, through a list where freed ones still stand.
+ */
+void world_close_doubles(void)
+{
+    for (unsigned s = 0; s < SLOTS; s++)
+        for (unsigned other = 0; other < s && slots[FILES][s] >= 0; other++) {
+            unsigned long one = 0, another = 1;
+            H5Fget_fileno(slots[FILES][s], &one);
+            if (slots[FILES][other] >= 0 && H5Fget_fileno(slots[FILES][other], &another) >= 0 &&
+                one == another) {
+                close_slot(FILES, s);
+                break;
+            }
+        }
+    world_sweep();
+}
+
 /* Twice: a file that must be closed after its objects is refused the first time. */
 void world_close_all(void)
 {
