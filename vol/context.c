@@ -81,6 +81,8 @@ bool mkt_vol_context_configured(const struct mkt_vol_info *info)
 enum mkt_status mkt_vol_context_client(const struct mkt_vol_info *info, bool start,
                                        struct mkt_client **client_out, struct mkt_error *error)
 {
+    if (info && info->wrong)
+        return mkt_error_set(error, MKT_INVALID, "%s", info->wrong);
     /* The parent's is not ours to destroy: files that the parent opened point to it. */
     if (context.client && context.owner != getpid())
         context.client = NULL;

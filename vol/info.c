@@ -109,8 +109,11 @@ void *mkt_vol_info_copy(const void *info)
     if (!copy)
         return NULL;
     *copy = *(const struct mkt_vol_info *)info;
-    if (copy->config && !(copy->config = strdup(copy->config))) {
-        free(copy);
+    const struct mkt_vol_info *from = info;
+    copy->config = from->config ? strdup(from->config) : NULL;
+    copy->wrong = from->wrong ? strdup(from->wrong) : NULL;
+    if ((from->config && !copy->config) || (from->wrong && !copy->wrong)) {
+        mkt_vol_info_free(copy);
         return NULL;
     }
     return copy;
@@ -132,15 +135,20 @@ herr_t mkt_vol_info_cmp(int *order_out, const void *left, const void *right)
         order = compare_numbers(a->after_start, b->after_start);
     if (!order)
         order = strcmp(a->config ? a->config : "", b->config ? b->config : "");
+    if (!order)
+        order = strcmp(a->wrong ? a->wrong : "", b->wrong ? b->wrong : "");
     *order_out = order;
     return 0;
 }
 
 herr_t mkt_vol_info_free(void *info)
 {
-    if (info)
-        free(((struct mkt_vol_info *)info)->config);
-    free(info);
+    struct mkt_vol_info *mine = info;
+    if (mine) {
+        free(mine->config);
+        free(mine->wrong);
+    }
+    free(mine);
     return 0;
 }
 
@@ -164,18 +172,22 @@ herr_t mkt_vol_info_to_str(const void *info, char **string_out)
     return 0;
 }
 
+/* A string that isn't understood is no error here: HDF5 couldn't set its default connector then,
+ * and all that follows would run on native without a word. Each open says it instead. */
 herr_t mkt_vol_info_from_str(const char *string, void **info_out)
 {
     char reason[512];
     struct mkt_vol_info *info = malloc(sizeof(*info));
-    if (info && mkt_vol_info_parse(string, info, reason, sizeof(reason))) {
-        *info_out = info;
-        return 0;
+    if (!info)
+        return -1;
+    if (!mkt_vol_info_parse(string, info, reason, sizeof(reason))) {
+        mkt_log_error("vol", "connector string `%s`: %s", string ? string : "", reason);
+        *info = defaults;
+        if (asprintf(&info->wrong, "connector string `%s`: %s", string ? string : "", reason) < 0) {
+            free(info);
+            return -1;
+        }
     }
-    /* Once HDF5 couldn't set its default connector, all that follows runs on native without a word.
-     */
-    mkt_log_error("vol", "connector string `%s`: %s", string ? string : "",
-                  info ? reason : "out of memory");
-    free(info);
-    return -1;
+    *info_out = info;
+    return 0;
 }

@@ -19,6 +19,7 @@ struct mkt_vol_info {
     uint64_t version; /* 0: the newest */
     bool after_start;
     char *config; /* malloc'ed; NULL: not given */
+    char *wrong;  /* malloc'ed: why the string isn't understood, so no file can be opened */
 };
 
 /* False with a reason for a string that isn't understood. */

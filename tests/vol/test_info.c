@@ -73,6 +73,25 @@ static void test_info_to_str_comes_back_the_same(void **state)
     }
 }
 
+static void test_info_from_str_keeps_what_is_wrong(void **state)
+{
+    (void)state;
+    void *wrong = NULL, *good = NULL;
+    int order = 0;
+    assert_int_equal(mkt_vol_info_from_str("wiat=60", &wrong), 0);
+    assert_int_equal(mkt_vol_info_from_str("", &good), 0);
+    assert_non_null(strstr(((struct mkt_vol_info *)wrong)->wrong, "wiat"));
+    assert_null(((struct mkt_vol_info *)good)->wrong);
+    struct mkt_vol_info *copy = mkt_vol_info_copy(wrong);
+    assert_int_equal(mkt_vol_info_cmp(&order, copy, wrong), 0);
+    assert_int_equal(order, 0);
+    mkt_vol_info_cmp(&order, wrong, good);
+    assert_int_not_equal(order, 0);
+    mkt_vol_info_free(copy);
+    mkt_vol_info_free(wrong);
+    mkt_vol_info_free(good);
+}
+
 static void test_info_null_is_like_the_defaults(void **state)
 {
     (void)state;
@@ -98,6 +117,7 @@ int main(void)
         cmocka_unit_test(test_info_parse_empty_is_all_defaults),
         cmocka_unit_test(test_info_parse_bad_words_name_themselves),
         cmocka_unit_test(test_info_to_str_comes_back_the_same),
+        cmocka_unit_test(test_info_from_str_keeps_what_is_wrong),
         cmocka_unit_test(test_info_null_is_like_the_defaults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
