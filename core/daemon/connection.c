@@ -217,9 +217,13 @@ static void keep_descriptors(struct mkt_connection *connection, struct msghdr *m
             }
         }
     }
-    if (message->msg_flags & MSG_CTRUNC)
+    if (message->msg_flags & MSG_CTRUNC) {
+        mkt_connection_send_error(connection, 0, MKT_NO_SPACE,
+                                  "the daemon can't receive a descriptor, it may have none left "
+                                  "(see its limit of open files)");
         mkt_connection_doom(connection,
                             "its descriptors can't be received (see the limit of open files)");
+    }
 }
 
 /* Receives once. The number of bytes, 0 at the end, -1 for "later". */

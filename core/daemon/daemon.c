@@ -152,17 +152,20 @@ static void take_connection(struct mkt_daemon *daemon, int fd)
     daemon->open_count++;
 }
 
-/* Out of descriptors: the spare one is given up for as long as it takes to turn somebody away. */
-static void refuse_connection(struct mkt_daemon *daemon)
+/* Out of descriptors: the spare one is given up for as long as it takes to turn somebody away.
+ * False if nobody was there: accept asks for a descriptor before it looks. */
+static bool refuse_connection(struct mkt_daemon *daemon)
 {
     if (daemon->spare_fd >= 0)
         close(daemon->spare_fd);
     int fd = accept4(daemon->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd >= 0)
+    if (fd >= 0) {
         turn_away(fd, MKT_NO_SPACE,
                   "the daemon has no file descriptors left (see the limit of open files)");
+        log_refusal(daemon, "no file descriptors left");
+    }
     daemon->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    log_refusal(daemon, "no file descriptors left");
+    return fd >= 0;
 }
 
 static void on_connection(uv_poll_t *poll, int status, int events)
@@ -175,9 +178,10 @@ static void on_connection(uv_poll_t *poll, int status, int events)
         int fd = accept4(daemon->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0)
             take_connection(daemon, fd);
-        else if (errno == EMFILE || errno == ENFILE)
-            refuse_connection(daemon);
-        else if (errno != EINTR && errno != ECONNABORTED)
+        else if (errno == EMFILE || errno == ENFILE) {
+            if (!refuse_connection(daemon))
+                break;
+        } else if (errno != EINTR && errno != ECONNABORTED)
             break;
     }
 }
