@@ -28,6 +28,19 @@ struct following {
 
 /* ---- opening candidates ---- */
 
+/* Links open their files so: a file that is open here in another way refuses them. */
+static bool closes_weakly(hid_t file)
+{
+    H5F_close_degree_t degree = H5F_CLOSE_STRONG;
+    hid_t fapl = H5Fget_access_plist(file);
+
+    if (fapl >= 0) {
+        H5Pget_fclose_degree(fapl, &degree);
+        H5Pclose(fapl);
+    }
+    return degree == H5F_CLOSE_WEAK || degree == H5F_CLOSE_DEFAULT;
+}
+
 /* A link into its own file: opened again, it would be flushed when that open is closed, in the
  * middle of a traversal, which native can't. */
 static hid_t own_file(const struct following *link, const char *path)
@@ -40,7 +53,7 @@ static hid_t own_file(const struct following *link, const char *path)
         return H5I_INVALID_HID;
     hid_t file = H5Iget_file_id(link->group);
     if (file >= 0 && H5Fget_intent(file, &intent) >= 0 &&
-        ((intent ^ link->flags) & H5F_ACC_RDWR) == 0)
+        ((intent ^ link->flags) & H5F_ACC_RDWR) == 0 && closes_weakly(file))
         return file;
     if (file >= 0)
         H5Fclose(file);
