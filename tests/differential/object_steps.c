@@ -77,13 +77,24 @@ void step_commit(void)
 
 /* ---- links ---- */
 
+/* Native fails, but only after it changed metadata, which it then can't write at the close. */
+static bool is_writable(hid_t object)
+{
+    unsigned intent = H5F_ACC_RDONLY;
+    hid_t file = H5Iget_file_id(object);
+
+    H5Fget_intent(file, &intent);
+    H5Fclose(file);
+    return intent & H5F_ACC_RDWR;
+}
+
 void step_link(void)
 {
     unsigned way = pick(3);
 
     say(way == 0 ? "hard link" : way == 1 ? "soft link" : "external link");
     hid_t location = world_location(), links = list_links();
-    if (location >= 0) {
+    if (location >= 0 && is_writable(location)) {
         const char *name = name_link(), *file = way == 2 ? name_file() : NULL, *target = name_any();
         char path[40];
         snprintf(path, sizeof path, "%s%s", chance(30) ? "/" : "", target);
@@ -109,7 +120,7 @@ void step_move(void)
 
     say(copy ? "copy link" : "move");
     hid_t from = world_location(), to = chance(70) ? from : world_location();
-    if (from < 0)
+    if (from < 0 || !is_writable(from) || !is_writable(to))
         return;
     const char *name = name_any(), *target = name_any();
     hid_t links = list_links();
@@ -128,17 +139,6 @@ void step_delete(void)
     const char *name = name_any();
     if (!is_kept(name))
         said(H5Ldelete(location, name, H5P_DEFAULT));
-}
-
-/* Native fails, but only after it changed metadata, which it then can't write at the close. */
-static bool is_writable(hid_t object)
-{
-    unsigned intent = H5F_ACC_RDONLY;
-    hid_t file = H5Iget_file_id(object);
-
-    H5Fget_intent(file, &intent);
-    H5Fclose(file);
-    return intent & H5F_ACC_RDWR;
 }
 
 void step_copy(void)

@@ -69,12 +69,12 @@ static void all_or_none(const char *path)
     MUST(H5Fclose(file));
 }
 
-/* A copy into a file opened for reading fails; the process goes on and the file stays. Native fails
- * to close such a file. */
-static void copy_into_readonly(const char *path)
+/* A copy or a link into a file opened for reading fails; the process goes on and the file stays.
+ * Native fails to close such a file. */
+static void change_readonly(const char *path)
 {
     hid_t file;
-    herr_t result;
+    herr_t result, link;
     int values[N] = {7}, read[N] = {0};
 
     MUST(file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
@@ -87,9 +87,10 @@ static void copy_into_readonly(const char *path)
         H5E_BEGIN_TRY
         {
             result = H5Ocopy(file, "a", file, "b", H5P_DEFAULT, H5P_DEFAULT);
+            link = H5Lcreate_soft("a", file, "c", H5P_DEFAULT, H5P_DEFAULT);
         }
         H5E_END_TRY
-        CHECK(result < 0);
+        CHECK(result < 0 && link < 0);
         MUST(dataset = H5Dopen2(file, "a", H5P_DEFAULT));
         MUST(H5Dread(dataset, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, read));
         CHECK(read[0] == 7);
@@ -161,7 +162,7 @@ static const struct {
     void (*run)(const char *path);
 } scenarios[] = {
     {"all_or_none", all_or_none},
-    {"copy_into_readonly", copy_into_readonly},
+    {"change_readonly", change_readonly},
     {"external_loop", external_loop},
     {"external_to_itself", external_to_itself},
 };
