@@ -157,30 +157,55 @@ static void *enter_market(struct opening *opening, const struct mkt_opened *open
 
 /* ---- asking ---- */
 
-/* Ctrl-C in a long wait: from the first look on SIGINT is held back, so that it can be seen here,
- * and delivered after. */
+/* Ctrl-C in a long wait. Where the program handles SIGINT itself, its handler gives way to ours
+ * from the first look on until the wait ends, and gets the signal then. (Blocking SIGINT here
+ * wouldn't do: another thread, say of a numerical library, would take it.) */
 struct interrupt {
-    bool held;
-    sigset_t former;
+    bool looked, taken;
+    struct sigaction former;
 };
 
-static bool interrupt_is_pending(void *context)
+static volatile sig_atomic_t interrupted;
+
+static void note_interrupt(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+static bool interrupt_is_noted(void *context)
 {
     struct interrupt *interrupt = context;
-    sigset_t set;
-    if (!interrupt->held) {
-        sigemptyset(&set);
-        sigaddset(&set, SIGINT);
-        interrupt->held = pthread_sigmask(SIG_BLOCK, &set, &interrupt->former) == 0;
+    if (!interrupt->looked && sigaction(SIGINT, NULL, &interrupt->former) == 0 &&
+        ((interrupt->former.sa_flags & SA_SIGINFO) ||
+         (interrupt->former.sa_handler != SIG_DFL && interrupt->former.sa_handler != SIG_IGN))) {
+        struct sigaction ours = interrupt->former;
+        ours.sa_flags &= SA_RESTART | SA_ONSTACK;
+        ours.sa_handler = note_interrupt;
+        interrupted = 0;
+        interrupt->taken = sigaction(SIGINT, &ours, NULL) == 0;
     }
-    return sigpending(&set) == 0 && sigismember(&set, SIGINT) == 1;
+    interrupt->looked = true;
+    return interrupt->taken && interrupted;
+}
+
+static void interrupt_fini(struct interrupt *interrupt)
+{
+    struct sigaction now;
+    if (!interrupt->taken)
+        return;
+    if (sigaction(SIGINT, NULL, &now) == 0 && !(now.sa_flags & SA_SIGINFO) &&
+        now.sa_handler == note_interrupt)
+        sigaction(SIGINT, &interrupt->former, NULL);
+    if (interrupted)
+        raise(SIGINT);
 }
 
 static enum mkt_status ask(struct opening *opening, struct mkt_opened *opened_out,
                            struct mkt_error *error)
 {
     const struct mkt_vol_info *info = opening->info;
-    struct interrupt interrupt = {.held = false};
+    struct interrupt interrupt = {.looked = false};
     struct mkt_open request = {.path = opening->group.rank == 0 ? opening->path : NULL,
                                .intent = opening->intent,
                                .rank = opening->group.rank,
@@ -189,7 +214,7 @@ static enum mkt_status ask(struct opening *opening, struct mkt_opened *opened_ou
                                .version =
                                    info && opening->intent == MKT_INTENT_READ ? info->version : 0,
                                .after_start = info && info->after_start,
-                               .interrupted = interrupt_is_pending,
+                               .interrupted = interrupt_is_noted,
                                .context = &interrupt};
     memcpy(request.token, opening->token, MKT_ID_BYTES);
     enum mkt_status status = mkt_client_open(opening->client, &request, opened_out, error);
@@ -198,8 +223,7 @@ static enum mkt_status ask(struct opening *opening, struct mkt_opened *opened_ou
     if (status == MKT_PEER_DOWN && opening->create && opening->group.size == 1 &&
         mkt_vol_context_client(opening->info, true, &opening->client, error) == MKT_OK)
         status = mkt_client_open(opening->client, &request, opened_out, error);
-    if (interrupt.held)
-        pthread_sigmask(SIG_SETMASK, &interrupt.former, NULL);
+    interrupt_fini(&interrupt);
     return status;
 }
 
