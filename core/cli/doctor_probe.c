@@ -164,7 +164,7 @@ static void judge(struct mkt_doctor *doctor, const char *flavour, const struct p
                        "is that HDF5 (or its MPI) still installed? `ldd` on the probe shows it",
                        "lib/h5market/h5market-probe-%s doesn't run: %.*s", flavour,
                        (int)strcspn(probe->output, "\n"), probe->output);
-    else if (strcmp(connector, "market") != 0)
+    else if (connector[0] && strcmp(connector, "market") != 0)
         mkt_doctor_say(doctor, MKT_PROBLEM,
                        "the cause is above or in this line; programs print it once as an HDF5 "
                        "error and then go on "
@@ -173,7 +173,7 @@ static void judge(struct mkt_doctor *doctor, const char *flavour, const struct p
                        hdf5, flavour, connector, reason);
     else if (!is(probe, "write", "ok") || !is(probe, "read", "ok"))
         mkt_doctor_say(doctor, MKT_PROBLEM, "as the message says; else `h5market doctor --report`",
-                       "HDF5 %s (%s) uses the market, but can't %s: %s", hdf5, flavour,
+                       "HDF5 %s (%s) goes to the market, but can't %s: %s", hdf5, flavour,
                        is(probe, "write", "ok") ? "read back" : "write", reason);
     else
         mkt_doctor_say(doctor, MKT_FINE, NULL,

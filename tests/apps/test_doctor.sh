@@ -44,7 +44,7 @@ says "with options after a space"
 run 1 env HDF5_VOL_CONNECTOR=native h5market doctor
 says "another connector" "remedy: export HDF5_VOL_CONNECTOR=market"
 run 1 env HDF5_VOL_CONNECTOR="market wait=soon" h5market doctor
-says "needs a value"
+says "goes to the market, but can't write" "needs a value"
 run 1 "${good[@]}" env HDF5_PLUGIN_PATH="$PWD" h5market doctor
 says "no libhdf5_vol_market.so there" "remedy: export HDF5_PLUGIN_PATH=$plugins" "silently falls back"
 run 1 "${good[@]}" env -u HDF5_PLUGIN_PATH h5market doctor
