@@ -168,7 +168,10 @@ void step_create_dataset(void)
     dataset = chance(3) ? H5Dcreate_anon(location, type, space, list, H5P_DEFAULT)
                         : H5Dcreate2(location, name, type, space, links, list, H5P_DEFAULT);
     /* Native takes a write of all elements for a whole one, though it be of some members only. */
-    bool partial = H5Pget_layout(list) == H5D_CONTIGUOUS && H5Tdetect_class(type, H5T_COMPOUND) > 0;
+    H5D_alloc_time_t time = H5D_ALLOC_TIME_LATE;
+    H5Pget_alloc_time(list, &time);
+    bool partial = H5Pget_layout(list) != H5D_COMPACT && time == H5D_ALLOC_TIME_LATE &&
+                   H5Tdetect_class(type, H5T_COMPOUND) > 0;
     if (said(dataset) && (partial || dataset_reads_undefined(dataset) || chance(30)))
         write_whole(dataset);
     world_put(DATASETS, dataset);

@@ -158,8 +158,9 @@ void step_copy(void)
     if (wanted)
         say(" flags %x", wanted);
     H5Pset_copy_object(list, wanted);
-    /* Of chunks that were never written out native may fail to copy those of an extensible array.
-     */
+    /* Of a dataset that is open, with chunks in its cache, native may fail to copy those of an
+     * extensible array, or copy wrong ones. */
+    world_close_kind(DATASETS);
     H5Fflush(from, H5F_SCOPE_GLOBAL);
     said(H5Ocopy(from, name, to, target, list, links));
     H5Pclose(list);

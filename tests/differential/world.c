@@ -138,6 +138,13 @@ hid_t world_object(void)
     return H5I_INVALID_HID;
 }
 
+void world_close_kind(enum kind kind)
+{
+    for (unsigned s = 0; s < SLOTS; s++)
+        if (slots[kind][s] >= 0)
+            close_slot(kind, s);
+}
+
 /* At exit HDF5 looks, for a file that is open twice, through a list where freed ones still stand.
  */
 void world_close_doubles(void)
