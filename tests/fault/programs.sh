@@ -314,6 +314,17 @@ waiting_costs_nothing() {
     finished reader 130
 }
 
+# A handler that any thread may run: the wait ends, and the handler gets the signal.
+interrupt_of_a_program_with_threads() {
+    write y.h5 1
+    HDF5_VOL_CONNECTOR="market wait=30" background reader "$H5DO" "handle" "say t" "! open x.h5" "say ended"
+    sleep 1
+    kill -INT "$(program_of reader)"
+    finished reader 0
+    says "interrupted"
+    took ended 0.5 10
+}
+
 waiting_group_costs_nothing() {
     write y.h5 1
     HDF5_VOL_CONNECTOR="market wait=30" background job "$MKT_MPIEXEC" -n 2 "$H5DO_MPI" "access world" "mark {r}.up" \

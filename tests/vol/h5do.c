@@ -21,12 +21,14 @@
  * H5Fis_accessible mark F, await F, sleep S, barrier say TEXT                             prints
  * TEXT and the seconds since the last `say` fork CALL                            a child makes the
  * call and exits; the parent waits for it h5close, mpi-init, mpi-finalize, exit, abort, kill
+ *   handle     a handler of SIGINT, and a thread that could take the signal
  *
  * Before a call: `!` it must fail; `@N`, `@!N` only on rank N, on all others. In arguments {r} is
  * the rank, {c} the rank modulo N of `split`.
  */
 #include <hdf5.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -302,6 +304,28 @@ static int mark(const char *path)
     return file ? fclose(file) : -1;
 }
 
+static void on_interrupt(int number)
+{
+    (void)number;
+    (void)!write(STDOUT_FILENO, "interrupted\n", 12);
+}
+
+static void *idle(void *unused)
+{
+    for (;;)
+        pause();
+    return unused;
+}
+
+/* As numerical libraries have threads of their own. */
+static int handle(void)
+{
+    pthread_t thread;
+    if (signal(SIGINT, on_interrupt) == SIG_ERR)
+        return -1;
+    return pthread_create(&thread, NULL, idle, NULL) == 0 ? 0 : -1;
+}
+
 static int say(const char *text)
 {
     static double last;
@@ -405,6 +429,8 @@ static int call_of_process(const char *verb, char *rest)
         return await(rest);
     if (strcmp(verb, "sleep") == 0)
         return usleep((useconds_t)(atof(rest) * 1e6));
+    if (strcmp(verb, "handle") == 0)
+        return handle();
     if (strcmp(verb, "say") == 0)
         return say(rest);
     if (strcmp(verb, "barrier") == 0)
