@@ -6,19 +6,10 @@
  *   chunks write FILE earliest|latest   writes the datasets; prints the answers before the close
  *   chunks read FILE                    prints them in another process
  */
-#include <hdf5.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "scenario.h"
 
-#define MUST(call)                                                            \
-    do {                                                                      \
-        if ((call) < 0) {                                                     \
-            fprintf(stderr, "chunks: line %d: %s failed\n", __LINE__, #call); \
-            exit(1);                                                          \
-        }                                                                     \
-    } while (0)
+#include <stdint.h>
+#include <string.h>
 
 enum {
     ROWS = 21,

@@ -2,28 +2,9 @@
 /*
  * Faults that random programs (../differential) found, each a scenario, each in a file of its own.
  */
-#include <hdf5.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "scenario.h"
+
 #include <string.h>
-
-static const char *scenario;
-static int failures;
-
-#define CHECK(condition)                                                                 \
-    do {                                                                                 \
-        if (!(condition)) {                                                              \
-            fprintf(stderr, "found: %s: line %d: %s\n", scenario, __LINE__, #condition); \
-            failures++;                                                                  \
-        }                                                                                \
-    } while (0)
-#define MUST(call)                                                                         \
-    do {                                                                                   \
-        if ((call) < 0) {                                                                  \
-            fprintf(stderr, "found: %s: line %d: %s failed\n", scenario, __LINE__, #call); \
-            exit(1);                                                                       \
-        }                                                                                  \
-    } while (0)
 
 #define N 40
 

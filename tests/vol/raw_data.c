@@ -6,28 +6,9 @@
  *   raw_data write FILE     writes, verifies before the close, reopens and verifies again
  *   raw_data read FILE [BUT]   verifies in another process, all scenarios but one
  */
-#include <hdf5.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "scenario.h"
+
 #include <string.h>
-
-static const char *scenario;
-static int failures;
-
-#define CHECK(condition)                                                                    \
-    do {                                                                                    \
-        if (!(condition)) {                                                                 \
-            fprintf(stderr, "raw_data: %s: line %d: %s\n", scenario, __LINE__, #condition); \
-            failures++;                                                                     \
-        }                                                                                   \
-    } while (0)
-#define MUST(call)                                                                            \
-    do {                                                                                      \
-        if ((call) < 0) {                                                                     \
-            fprintf(stderr, "raw_data: %s: line %d: %s failed\n", scenario, __LINE__, #call); \
-            exit(1);                                                                          \
-        }                                                                                     \
-    } while (0)
 
 static hid_t dataset_new(hid_t file, hid_t type, int rank, const hsize_t *dims, const hsize_t *max,
                          const hsize_t *chunk, const void *fill)

@@ -8,28 +8,9 @@
  *
  * A word more: calls for several datasets mix those of A and B.
  */
-#include <hdf5.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "scenario.h"
+
 #include <string.h>
-
-static const char *scenario;
-static int failures;
-
-#define CHECK(condition)                                                                     \
-    do {                                                                                     \
-        if (!(condition)) {                                                                  \
-            fprintf(stderr, "transfers: %s: line %d: %s\n", scenario, __LINE__, #condition); \
-            failures++;                                                                      \
-        }                                                                                    \
-    } while (0)
-#define MUST(call)                                                                             \
-    do {                                                                                       \
-        if ((call) < 0) {                                                                      \
-            fprintf(stderr, "transfers: %s: line %d: %s failed\n", scenario, __LINE__, #call); \
-            exit(1);                                                                           \
-        }                                                                                      \
-    } while (0)
 
 enum {
     ROWS = 60,

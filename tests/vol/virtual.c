@@ -8,27 +8,9 @@
  *   virtual write V A      writes through the mapping, verifies in A
  *   virtual refuse V A     a mapping without limits: reads fail
  */
-#include <hdf5.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "scenario.h"
+
 #include <string.h>
-
-static int failures;
-
-#define CHECK(condition)                                                     \
-    do {                                                                     \
-        if (!(condition)) {                                                  \
-            fprintf(stderr, "virtual: line %d: %s\n", __LINE__, #condition); \
-            failures++;                                                      \
-        }                                                                    \
-    } while (0)
-#define MUST(call)                                                             \
-    do {                                                                       \
-        if ((call) < 0) {                                                      \
-            fprintf(stderr, "virtual: line %d: %s failed\n", __LINE__, #call); \
-            exit(1);                                                           \
-        }                                                                      \
-    } while (0)
 
 enum {
     ROWS = 12,
