@@ -167,11 +167,9 @@ void step_create_dataset(void)
 
     dataset = chance(3) ? H5Dcreate_anon(location, type, space, list, H5P_DEFAULT)
                         : H5Dcreate2(location, name, type, space, links, list, H5P_DEFAULT);
-    /* Native takes a write of all elements for a whole one, though it be of some members only. */
-    H5D_alloc_time_t time = H5D_ALLOC_TIME_LATE;
-    H5Pget_alloc_time(list, &time);
-    bool partial = H5Pget_layout(list) != H5D_COMPACT && time == H5D_ALLOC_TIME_LATE &&
-                   H5Tdetect_class(type, H5T_COMPOUND) > 0;
+    /* Native takes a write of all elements, also of a chunk, for a whole one, though it be of some
+     * members only. */
+    bool partial = H5Pget_layout(list) != H5D_COMPACT && H5Tdetect_class(type, H5T_COMPOUND) > 0;
     if (said(dataset) && (partial || dataset_reads_undefined(dataset) || chance(30)))
         write_whole(dataset);
     world_put(DATASETS, dataset);
@@ -188,6 +186,12 @@ struct transfer {
     struct values values;
 };
 
+/* New chunks of compounds: see step_create_dataset. */
+static bool may_be_partial(hid_t file_type, hid_t extent)
+{
+    return H5Tdetect_class(file_type, H5T_COMPOUND) > 0 && is_growing(extent);
+}
+
 /* Draws all of a transfer and says it. */
 static bool transfer_begin(struct transfer *transfer, hid_t dataset, bool writing)
 {
@@ -195,8 +199,10 @@ static bool transfer_begin(struct transfer *transfer, hid_t dataset, bool writin
 
     transfer->dataset = dataset;
     transfer->file_type = H5Dget_type(dataset);
-    transfer->memory_type = type_for_memory(transfer->file_type);
     transfer->extent = H5Dget_space(dataset);
+    transfer->memory_type = writing && may_be_partial(transfer->file_type, transfer->extent)
+                                ? H5Tcopy(transfer->file_type)
+                                : type_for_memory(transfer->file_type);
     transfer->file_space = chance(15) ? H5S_ALL : H5Scopy(transfer->extent);
     transfer->list = H5Pcreate(H5P_DATASET_XFER);
     if (chance(20))
