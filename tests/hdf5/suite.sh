@@ -31,6 +31,10 @@ case $mode:${program##*/} in
         set -- "$@" -x calloc -x bigdset -x nocolcause
         ;;
 esac
+# Files that the programs read: where they were built from may be gone.
+for source in "${program%/*/*/*}"/hdf5-*-source/test; do
+    [[ -d $source ]] && export srcdir=$source
+done
 command=("$program" "$@")
 if ((ranks)); then
     command=("$MKT_MPIEXEC" --oversubscribe -n "$ranks" --mca mpi_yield_when_idle 1 "$program" "$@")
