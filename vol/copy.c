@@ -240,12 +240,10 @@ static herr_t walk_object(struct walk *walk, struct mkt_vol_object *source,
 }
 
 herr_t mkt_vol_arrays_copied(struct mkt_vol_object *source_location, const char *source_name,
-                             struct mkt_vol_object *target_location, const char *target_name,
-                             hid_t lcpl)
+                             struct mkt_vol_object *target_location, const char *target_name)
 {
     struct walk walk = {0};
 
-    (void)lcpl;
     herr_t result = walk_named(&walk, source_location, source_name, target_location, target_name);
     free(walk.seen.token);
     return result < 0 ? mkt_vol_fail(H5E_OHDR, H5E_CANTCOPY,

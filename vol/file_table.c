@@ -228,19 +228,14 @@ void mkt_vol_files_note_unlink(void)
             mkt_vol_arrays_note_unlink(state->file->arrays);
 }
 
-/* `under` may be NULL: a file that a mount kept open ends with no object of its own left to look
- * through. */
-static void list_arrays(struct mkt_vol_file *file, void *under, H5I_type_t type)
+static void list_arrays(struct mkt_vol_file *file)
 {
     struct mkt_vol_file_state *state = file->state;
     free(state->arrays);
     state->arrays = NULL;
     state->arrays_count = 0;
-    file->location = under;
-    file->location_type = type;
     state->prepare_status =
         mkt_vol_arrays_list(file->arrays, &state->arrays, &state->arrays_count, &state->hash);
-    file->location = NULL;
     state->prepared = true;
 }
 
@@ -249,7 +244,7 @@ void mkt_vol_file_prepare(struct mkt_vol_object *object)
     struct mkt_vol_file *file = object->file;
     if (file->in_market && file->writable && file->state->live == 0 &&
         file->state->owner == getpid())
-        list_arrays(file, object->under, object->type);
+        list_arrays(file);
 }
 
 void mkt_vol_file_released(void *context)
@@ -295,7 +290,7 @@ static void describe(struct mkt_vol_file *file, struct mkt_commit *what)
 {
     struct mkt_vol_file_state *state = file->state;
     if (!state->prepared)
-        list_arrays(file, NULL, H5I_BADID);
+        list_arrays(file);
     if (state->prepare_status != MKT_OK)
         mkt_vol_file_poison(file, "its arrays could not be listed: %s",
                             mkt_status_text(state->prepare_status));
@@ -328,7 +323,7 @@ herr_t mkt_vol_file_publish_flushed(struct mkt_vol_object *object)
     struct mkt_vol_file *file = object->file;
     if (file->state->owner != getpid())
         return 0;
-    list_arrays(file, object->under, object->type);
+    list_arrays(file);
     struct mkt_commit what = {.keep_open = true};
     what.failure = file->failure;
     what.file = file->handle;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Links are native's. H5L_SAME_LOC comes as a NULL object. What may end an object (a deletion) is
- * told to the arrays, which look at what is left before they are published.
+ * Links are native's. H5L_SAME_LOC comes as a NULL object. What a deletion ends is
+ * looked up before native deletes (unlink.h).
  */
 #include "vol/callbacks.h"
 #include "vol/file_state.h"

@@ -169,7 +169,7 @@ herr_t mkt_vol_object_copy(void *source, const H5VL_loc_params_t *source_loc,
         return -1;
     if (!mkt_vol_files_any())
         return 0;
-    return mkt_vol_arrays_copied(source, source_name, target, target_name, lcpl);
+    return mkt_vol_arrays_copied(source, source_name, target, target_name);
 }
 
 herr_t mkt_vol_object_get(void *object, const H5VL_loc_params_t *loc, H5VL_object_get_args_t *args,

@@ -23,11 +23,6 @@
 #define EXTEND_BYTES (UINT64_C(64) << 10) /* a larger box stays a piece of its own */
 #define EXTENDED_MAX (UINT64_C(16) << 20) /* a piece that grew so large isn't extended */
 
-static uint64_t round_granule(uint64_t bytes)
-{
-    return (bytes + MKT_EXTENT_GRANULE - 1) / MKT_EXTENT_GRANULE * MKT_EXTENT_GRANULE;
-}
-
 /* ---- pieces by their slab ---- */
 
 static size_t key_bytes(const struct mkt_vol_piece *piece)
@@ -271,7 +266,7 @@ static enum mkt_status make_room(struct mkt_vol_array *array, struct mkt_vol_pie
 
     if (needed <= piece->data_capacity)
         return MKT_OK;
-    uint64_t capacity = round_granule(2 * needed);
+    uint64_t capacity = mkt_round_granule(2 * needed);
     enum mkt_status status = mkt_client_reserve(client, capacity, &larger, &data, error);
     if (status != MKT_OK)
         return status;
@@ -460,7 +455,7 @@ void mkt_vol_piece_settle(struct mkt_vol_array *array, struct mkt_vol_piece *pie
 {
     struct mkt_client *client = array->owner->file->client;
     struct mkt_piece_record_wire *record = piece->record;
-    uint64_t used = round_granule(record->data.length);
+    uint64_t used = mkt_round_granule(record->data.length);
 
     if (piece->is_tile &&
         mkt_vol_mask_is_full(piece->table, record->data.length / array->meta.element_bytes)) {

@@ -32,12 +32,8 @@ struct mkt_vol_file {
     uint32_t rank, size; /* the group */
     uint64_t version;    /* read, or the base of a READ_WRITE */
     struct mkt_vol_arrays *arrays;
-    char *failure;               /* set once by mkt_vol_file_poison: the close reports it */
-    struct mkt_vol_image *image; /* image.c: the core VFD's buffer */
-    /* A native object of the file through which others can be opened, and its type; set only while
-     * mkt_vol_arrays_list runs, NULL else. */
-    void *location;
-    H5I_type_t location_type;
+    char *failure;                    /* set once by mkt_vol_file_poison: the close reports it */
+    struct mkt_vol_image *image;      /* image.c: the core VFD's buffer */
     struct mkt_vol_file_state *state; /* file_state.h */
 };
 
@@ -124,18 +120,15 @@ struct mkt_vol_arrays *mkt_vol_arrays_create(struct mkt_vol_file *file, const vo
 void mkt_vol_arrays_destroy(struct mkt_vol_arrays *arrays);
 /* True once anything was written, created, extended or deleted. */
 bool mkt_vol_arrays_changed(const struct mkt_vol_arrays *arrays);
-/* Something was unlinked: before the next commit the arrays are checked against the datasets that
- * are left. */
+/* Something was unlinked: there is a change to publish (what it ended: unlink.h). */
 void mkt_vol_arrays_note_unlink(struct mkt_vol_arrays *arrays);
-/* For the commit: the arrays that live (malloc'ed, the caller's) and the group's hash. `root` is
- * the native file object, still open. */
+/* For the commit: the arrays that live (malloc'ed, the caller's) and the group's hash. */
 enum mkt_status mkt_vol_arrays_list(struct mkt_vol_arrays *arrays, struct mkt_array **list_out,
                                     uint32_t *count_out, uint64_t *hash_out);
 /* H5Ocopy of `source` made native object(s): raw data follows (called by the object callbacks after
  * native's copy). */
 herr_t mkt_vol_arrays_copied(struct mkt_vol_object *source_location, const char *source_name,
-                             struct mkt_vol_object *target_location, const char *target_name,
-                             hid_t lcpl);
+                             struct mkt_vol_object *target_location, const char *target_name);
 
 /* ---- error.c: HDF5's error stack ---- */
 /* Pushes one entry of class "H5Market" with our text; returns -1 so that a caller can `return

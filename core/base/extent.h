@@ -20,6 +20,12 @@ struct mkt_extent {
  * releases start at a multiple of it, and the last granule belongs to the extent whole. */
 #define MKT_EXTENT_GRANULE 64
 
+/* Bytes rounded up to whole granules. */
+static inline uint64_t mkt_round_granule(uint64_t bytes)
+{
+    return (bytes + MKT_EXTENT_GRANULE - 1) & ~(uint64_t)(MKT_EXTENT_GRANULE - 1);
+}
+
 _Static_assert(sizeof(struct mkt_extent) == 24, "mkt_extent is a wire layout");
 
 #endif

@@ -15,11 +15,6 @@
 #define LARGE_ALIGN     4096u
 #define GRANT_MARGIN_MS 30000u /* beyond the daemon's own time-out */
 
-static uint64_t round_granule(uint64_t bytes)
-{
-    return (bytes + MKT_EXTENT_GRANULE - 1) / MKT_EXTENT_GRANULE * MKT_EXTENT_GRANULE;
-}
-
 void mkt_pool_fini(struct mkt_pool *pool)
 {
     free(pool->list);
@@ -72,7 +67,7 @@ void mkt_pool_release(struct mkt_client *client)
 static enum mkt_status pool_cut(struct mkt_pool *pool, uint64_t bytes,
                                 struct mkt_extent *extent_out)
 {
-    uint64_t taken = round_granule(bytes);
+    uint64_t taken = mkt_round_granule(bytes);
     for (uint32_t i = pool->count; i-- > 0;) {
         struct mkt_extent *rest = &pool->list[i];
         if (rest->length < taken)
@@ -92,7 +87,7 @@ static enum mkt_status pool_cut(struct mkt_pool *pool, uint64_t bytes,
 /* Puts back what was cut off last. */
 static bool pool_uncut(struct mkt_pool *pool, const struct mkt_extent *extent)
 {
-    uint64_t taken = round_granule(extent->length);
+    uint64_t taken = mkt_round_granule(extent->length);
     for (uint32_t i = 0; i < pool->count; i++) {
         struct mkt_extent *rest = &pool->list[i];
         if (rest->arena != extent->arena || rest->offset != extent->offset + taken)
@@ -136,13 +131,13 @@ static enum mkt_status reserve_small(struct mkt_client *client, uint64_t bytes,
     if (chunk < bytes)
         chunk = bytes;
     enum mkt_status status =
-        ask_grant(client, round_granule(chunk), MKT_EXTENT_GRANULE, &grant, error);
+        ask_grant(client, mkt_round_granule(chunk), MKT_EXTENT_GRANULE, &grant, error);
     if (status != MKT_OK)
         return status;
     *extent_out = grant;
     extent_out->length = bytes;
-    grant.offset += round_granule(bytes);
-    grant.length -= round_granule(bytes);
+    grant.offset += mkt_round_granule(bytes);
+    grant.length -= mkt_round_granule(bytes);
     mkt_pool_add(client, &grant);
     return MKT_OK;
 }

@@ -41,7 +41,6 @@ struct ranges {
     uint64_t bytes;
 };
 
-uint64_t mkt_round_granule(uint64_t bytes);
 void mkt_ranges_fini(struct ranges *ranges);
 /* MKT_NO_MEMORY, or MKT_NO_SPACE if there would be more than MKT_MAX_RANGES. */
 enum mkt_status mkt_ranges_put(struct ranges *ranges, const struct mkt_extent *extent);

@@ -8,11 +8,6 @@
 _Static_assert(MKT_EXTENT_GRANULE == MKT_SPACE_GRANULE,
                "the allocator's granule is the contract's");
 
-uint64_t mkt_round_granule(uint64_t bytes)
-{
-    return (bytes + MKT_EXTENT_GRANULE - 1) & ~(uint64_t)(MKT_EXTENT_GRANULE - 1);
-}
-
 void mkt_ranges_fini(struct ranges *ranges)
 {
     free(ranges->item);
