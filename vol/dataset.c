@@ -33,6 +33,7 @@ struct mkt_vol_dataset {
     enum raw_data raw;
     struct mkt_vol_array *array; /* REDIRECTED */
     bool unnamed;                /* created without a link: gone at its close if it got none */
+    hid_t equal_type;            /* a predefined type that equals the file's; 0: none is known */
     struct mkt_vol_stored *stored;
 };
 
@@ -196,6 +197,21 @@ static herr_t forget_former(struct mkt_vol_object *object)
     return 0;
 }
 
+/* HDF5's own types, which can be neither changed nor closed, that programs mostly transfer. */
+static bool is_predefined(hid_t type)
+{
+    const hid_t predefined[] = {
+        H5T_NATIVE_DOUBLE_g, H5T_NATIVE_FLOAT_g, H5T_NATIVE_INT_g,   H5T_NATIVE_LONG_g,
+        H5T_NATIVE_LLONG_g,  H5T_NATIVE_UINT_g,  H5T_NATIVE_ULONG_g, H5T_NATIVE_ULLONG_g,
+        H5T_NATIVE_SCHAR_g,  H5T_NATIVE_UCHAR_g, H5T_NATIVE_SHORT_g, H5T_NATIVE_USHORT_g,
+        H5T_IEEE_F64LE_g,    H5T_IEEE_F32LE_g,   H5T_STD_I32LE_g,    H5T_STD_I64LE_g};
+
+    for (size_t i = 0; i < sizeof(predefined) / sizeof(predefined[0]); i++)
+        if (type == predefined[i])
+            return true;
+    return false;
+}
+
 /* A new dataset takes its ordinal now, on every rank of the group alike, whether or not this rank
  * ever writes it. */
 static herr_t attach_created(struct mkt_vol_object *object, enum raw_data raw, hid_t type,
@@ -212,6 +228,7 @@ static herr_t attach_created(struct mkt_vol_object *object, enum raw_data raw, h
     object->dataset = dataset;
     if (raw != RAW_REDIRECTED)
         return forget_former(object);
+    dataset->equal_type = is_predefined(type) ? type : 0;
     if (space_dims(space, &rank, dims) < 0 || mkt_vol_walk_info(object, &info) < 0)
         return -1;
     dataset->array = mkt_vol_array_create(object->file->arrays, info.token,
@@ -360,14 +377,16 @@ static herr_t transfer_begin(struct mkt_vol_transfer *transfer, struct mkt_vol_o
     if (dataset->raw != RAW_REDIRECTED)
         return 0;
     /* Not kept between calls: the application's object counts would show it. */
-    transfer->file_type = mkt_vol_native_get(object, H5VL_DATASET_GET_TYPE);
+    transfer->owns_type = transfer->mem_type != dataset->equal_type;
+    transfer->file_type = transfer->owns_type ? mkt_vol_native_get(object, H5VL_DATASET_GET_TYPE)
+                                              : transfer->mem_type;
     transfer->dataset = object;
     transfer->array = dataset->array;
     if (transfer->file_type >= 0 && transfer->file_space == H5S_PLIST) {
         const struct mkt_array *meta = mkt_vol_array_meta(dataset->array);
         transfer->file_space = mkt_vol_list_selection(transfer->dxpl, meta->rank, meta->dims);
         transfer->owns_space = transfer->file_space >= 0;
-        if (!transfer->owns_space)
+        if (!transfer->owns_space && transfer->owns_type)
             mkt_vol_close_keeping_errors(transfer->file_type);
     }
     return transfer->file_type < 0 || transfer->file_space < 0 ? -1 : 0;
@@ -377,9 +396,9 @@ static herr_t transfer_end(const struct mkt_vol_transfer *transfer, herr_t resul
 {
     if (transfer->owns_space)
         mkt_vol_close_keeping_errors(transfer->file_space);
-    if (result < 0)
+    if (transfer->owns_type && result < 0)
         mkt_vol_close_keeping_errors(transfer->file_type);
-    else
+    else if (transfer->owns_type)
         H5Tclose(transfer->file_type);
     return result;
 }

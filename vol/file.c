@@ -31,6 +31,20 @@ struct opening {
     struct mkt_vol_group group;
     struct mkt_client *client;
     uint8_t token[MKT_ID_BYTES];
+    struct mkt_vol_file *early; /* a new file, made while the daemon is asked whether it may be */
+    void *early_object;
+};
+
+/* Ctrl-C in a long wait. */
+struct interrupt {
+    bool looked, taken;
+    struct sigaction former;
+};
+
+/* One question to the daemon. */
+struct asking {
+    struct opening *opening;
+    struct interrupt interrupt;
 };
 
 /* ---- native ---- */
@@ -108,44 +122,94 @@ static void *open_again(const struct opening *opening, struct mkt_vol_file *file
     return object;
 }
 
-static void *enter_market(struct opening *opening, const struct mkt_opened *opened)
+/* What of a file of the market comes from this process alone. */
+static struct mkt_vol_file *make_file(const struct opening *opening)
 {
     struct mkt_vol_file *file = mkt_vol_file_create_state(opening->path, opening->driver);
+    if (!file)
+        return NULL;
+    file->client = opening->client;
+    file->rank = opening->group.rank;
+    file->size = opening->group.size;
+    file->writable = opening->intent != MKT_INTENT_READ;
+    file->state->created = opening->create;
+    return file;
+}
+
+/* Gives the file its image and its arrays (NULL: a new one has neither), and lets native open it.
+ */
+static void *open_file_in_memory(const struct opening *opening, struct mkt_vol_file *file,
+                                 const struct mkt_opened *opened)
+{
+    void *object = NULL;
+    file->image = mkt_vol_image_create(opened ? opened->image : NULL,
+                                       opened ? (size_t)opened->image_bytes : 0, file->writable,
+                                       mkt_vol_file_released, file);
+    file->arrays = mkt_vol_arrays_create(file, opened ? opened->index : NULL,
+                                         opened ? opened->index_bytes : 0);
+    if (!file->image || !file->arrays) {
+        mkt_vol_fail(H5E_RESOURCE, H5E_NOSPACE, "no memory for %s, or its index is damaged",
+                     opening->path);
+        return NULL;
+    }
+    do
+        object = open_image(opening, file, file->image);
+    while (!object && mkt_vol_file_rename(file));
+    return object;
+}
+
+/* While the daemon answers: a new file of one process needs nothing of it. If it can't be made,
+ * enter_market tries again, and that failure counts. */
+static void create_early(void *context)
+{
+    struct opening *opening = ((struct asking *)context)->opening;
+    if (opening->early || !opening->create || opening->group.size > 1)
+        return;
+    opening->early = make_file(opening);
+    if (opening->early)
+        opening->early_object = open_file_in_memory(opening, opening->early, NULL);
+}
+
+/* The answer was another than expected. */
+static void drop_early(struct opening *opening)
+{
+    if (opening->early_object)
+        mkt_vol_file_close(opening->early_object, opening->dxpl, NULL);
+    if (opening->early)
+        mkt_vol_file_put_reference(opening->early);
+    opening->early_object = NULL;
+    opening->early = NULL;
+}
+
+static void *enter_market(struct opening *opening, const struct mkt_opened *opened)
+{
+    bool is_new = opened->source == MKT_SOURCE_EMPTY;
+    if (!is_new || !opening->early_object)
+        drop_early(opening);
+    void *object = opening->early_object;
+    struct mkt_vol_file *file = opening->early ? opening->early : make_file(opening);
+    opening->early_object = NULL;
+    opening->early = NULL;
     if (!file) {
         mkt_client_close(opening->client, opened->file);
         mkt_vol_fail(H5E_RESOURCE, H5E_NOSPACE, "out of memory to open %s", opening->path);
         return NULL;
     }
     /* From here on the file's end gives back the handle and the group. */
-    file->client = opening->client;
     file->handle = opened->file;
     file->version = opened->version;
-    file->rank = opening->group.rank;
-    file->size = opening->group.size;
-    file->writable = opening->intent != MKT_INTENT_READ;
-    file->state->created = opening->create;
     file->state->group = opening->group;
     mkt_vol_group_init(&opening->group);
     struct mkt_rule rule;
     mkt_client_rule(file->client, opening->path, &rule);
     file->state->publish_at_flush = rule.publish == MKT_PUBLISH_FLUSH;
 
-    void *object = NULL;
-    bool is_new = opened->source == MKT_SOURCE_EMPTY;
-    file->image = mkt_vol_image_create(is_new ? NULL : opened->image,
-                                       is_new ? 0 : (size_t)opened->image_bytes, file->writable,
-                                       mkt_vol_file_released, file);
-    file->arrays = mkt_vol_arrays_create(file, is_new ? NULL : opened->index,
-                                         is_new ? 0 : opened->index_bytes);
-    if (mkt_vol_list_note(opening->fapl, file) < 0) {
+    if (!object)
+        object = open_file_in_memory(opening, file, is_new ? NULL : opened);
+    if (object && mkt_vol_list_note(opening->fapl, file) < 0) {
+        mkt_vol_file_close(object, opening->dxpl, NULL);
         mkt_vol_fail(H5E_PLIST, H5E_CANTGET, "can't read the access list of %s", opening->path);
-    } else if (!file->image || !file->arrays) {
-        mkt_vol_fail(H5E_RESOURCE, H5E_NOSPACE, "no memory for %s, or its index is damaged",
-                     opening->path);
-    } else {
-        do
-            object = open_image(opening, file, file->image);
-        while (!object && mkt_vol_file_rename(file));
+        object = NULL;
     }
     if (object) {
         mkt_vol_image_opened(file->image);
@@ -157,14 +221,9 @@ static void *enter_market(struct opening *opening, const struct mkt_opened *open
 
 /* ---- asking ---- */
 
-/* Ctrl-C in a long wait. Where the program handles SIGINT itself, its handler gives way to ours
- * from the first look on until the wait ends, and gets the signal then. (Blocking SIGINT here
- * wouldn't do: another thread, say of a numerical library, would take it.) */
-struct interrupt {
-    bool looked, taken;
-    struct sigaction former;
-};
-
+/* Where the program handles SIGINT itself, its handler gives way to ours from the first look on
+ * until the wait ends, and gets the signal then. (Blocking SIGINT here wouldn't do: another thread,
+ * say of a numerical library, would take it.) */
 static volatile sig_atomic_t interrupted;
 
 static void note_interrupt(int number)
@@ -175,7 +234,7 @@ static void note_interrupt(int number)
 
 static bool interrupt_is_noted(void *context)
 {
-    struct interrupt *interrupt = context;
+    struct interrupt *interrupt = &((struct asking *)context)->interrupt;
     if (!interrupt->looked && sigaction(SIGINT, NULL, &interrupt->former) == 0 &&
         ((interrupt->former.sa_flags & SA_SIGINFO) ||
          (interrupt->former.sa_handler != SIG_DFL && interrupt->former.sa_handler != SIG_IGN))) {
@@ -205,7 +264,7 @@ static enum mkt_status ask(struct opening *opening, struct mkt_opened *opened_ou
                            struct mkt_error *error)
 {
     const struct mkt_vol_info *info = opening->info;
-    struct interrupt interrupt = {.looked = false};
+    struct asking asking = {.opening = opening};
     struct mkt_open request = {.path = opening->group.rank == 0 ? opening->path : NULL,
                                .intent = opening->intent,
                                .rank = opening->group.rank,
@@ -215,7 +274,8 @@ static enum mkt_status ask(struct opening *opening, struct mkt_opened *opened_ou
                                    info && opening->intent == MKT_INTENT_READ ? info->version : 0,
                                .after_start = info && info->after_start,
                                .interrupted = interrupt_is_noted,
-                               .context = &interrupt};
+                               .meanwhile = create_early,
+                               .context = &asking};
     memcpy(request.token, opening->token, MKT_ID_BYTES);
     enum mkt_status status = mkt_client_open(opening->client, &request, opened_out, error);
     /* A daemon that ended since the last file may be noticed only now; a new one takes a new file
@@ -223,7 +283,7 @@ static enum mkt_status ask(struct opening *opening, struct mkt_opened *opened_ou
     if (status == MKT_PEER_DOWN && opening->create && opening->group.size == 1 &&
         mkt_vol_context_client(opening->info, true, &opening->client, error) == MKT_OK)
         status = mkt_client_open(opening->client, &request, opened_out, error);
-    interrupt_fini(&interrupt);
+    interrupt_fini(&asking.interrupt);
     return status;
 }
 
@@ -272,6 +332,8 @@ static void *open_in_market(struct opening *opening)
     struct mkt_opened opened = {0};
     struct mkt_error error = {0};
     enum mkt_status status = ask(opening, &opened, &error);
+    if (status != MKT_OK || opened.source == MKT_SOURCE_NATIVE)
+        drop_early(opening);
     if (status == MKT_OK)
         return opened.source == MKT_SOURCE_NATIVE ? pass_through(opening)
                                                   : enter_market(opening, &opened);

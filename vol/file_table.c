@@ -175,7 +175,7 @@ static void end(struct mkt_vol_file *file)
     struct mkt_vol_file_state *state = file->state;
     unlist(state);
     mkt_vol_arrays_destroy(file->arrays);
-    if (state->owner == getpid() && !state->settled)
+    if (file->handle != 0 && state->owner == getpid() && !state->settled)
         mkt_client_close(file->client, file->handle);
     mkt_vol_image_destroy(file->image);
     mkt_vol_group_fini(&state->group);

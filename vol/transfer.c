@@ -52,6 +52,10 @@ static herr_t read_types(struct mkt_vol_io *io, bool writing)
     H5T_cdata_t *path;
 
     io->file_bytes = mkt_vol_array_meta(transfer->array)->element_bytes;
+    io->convert = false;
+    io->mem_bytes = io->file_bytes;
+    if (transfer->mem_type == transfer->file_type)
+        return 0;
     io->mem_bytes = (uint32_t)H5Tget_size(transfer->mem_type);
     htri_t equal = H5Tequal(transfer->mem_type, transfer->file_type);
     if (equal < 0 || io->mem_bytes == 0)

@@ -15,6 +15,7 @@ struct mkt_vol_transfer {
     hid_t file_type;
     /* As the application gave them; file_space is H5S_ALL or a dataspace. */
     hid_t mem_type, mem_space, file_space, dxpl;
+    bool owns_type;  /* file_type is for this call; else it is mem_type, which equals it */
     bool owns_space; /* file_space is the transfer list's, made for this call */
 };
 

@@ -27,13 +27,6 @@ static inline bool mkt_spin_begin(struct mkt_spin *spin)
     return false;
 }
 
-/* Nobody should look for a while. */
-static inline void mkt_spin_give_up(struct mkt_spin *spin)
-{
-    spin->failures = MKT_SPIN_SKIP_LOG2;
-    spin->skip = 1u << MKT_SPIN_SKIP_LOG2;
-}
-
 static inline void mkt_spin_end(struct mkt_spin *spin, bool found)
 {
     if (found) {

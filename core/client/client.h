@@ -60,7 +60,10 @@ struct mkt_open {
     /* Called every 50 to 250 ms while it waits; true ends the wait with MKT_CANCELLED (the
      * library's global lock, Ctrl-C). May be NULL. */
     bool (*interrupted)(void *context);
-    void *context;
+    /* Called once the daemon has been asked, before its answer is looked for: what can be done
+     * meanwhile. It may be called again, if the daemon has to be asked anew. May be NULL. */
+    void (*meanwhile)(void *context);
+    void *context; /* of both */
 };
 struct mkt_stand { /* the regular file at a path */
     bool known;

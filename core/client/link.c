@@ -18,7 +18,7 @@
 #define SLICE_FIRST_MS  100
 #define SLICE_LATER_MS  250
 #define SLICE_GROWS_MS  2000
-#define SPIN_NS         30000u
+#define SPIN_NS         120000u
 #define IN_FIRST_BYTES  8192
 #define OUT_FIRST_BYTES 4096
 
@@ -626,6 +626,8 @@ enum mkt_status mkt_link_request(struct mkt_link *link, struct mkt_msg *request,
     if (status != MKT_OK)
         return status;
     link->round_trips++;
+    if (wait->meanwhile != NULL)
+        wait->meanwhile(wait->context);
     status = await_number(link, request->request, wait, reply_out, &reply_fd, error);
     if (status != MKT_OK)
         return status;

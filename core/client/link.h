@@ -34,7 +34,8 @@ struct mkt_link {
 struct mkt_wait {
     uint64_t deadline_ms; /* of mkt_now_ms; UINT64_MAX: as long as the daemon lives */
     bool ping; /* the answer may rightly take long: ask now and then whether the daemon lives */
-    bool (*tick)(void *context); /* every 100 to 250 ms; true ends the wait. NULL: none */
+    bool (*tick)(void *context);      /* every 100 to 250 ms; true ends the wait. NULL: none */
+    void (*meanwhile)(void *context); /* once, when the request has left. NULL: nothing to do */
     void *context;
 };
 #define MKT_WAIT_REPLY ((struct mkt_wait){.deadline_ms = UINT64_MAX})

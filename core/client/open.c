@@ -165,13 +165,23 @@ static bool tick(void *context)
     return opening->changed;
 }
 
+static void meanwhile(void *context)
+{
+    const struct mkt_open *request = ((struct opening *)context)->request;
+    if (request->meanwhile != NULL)
+        request->meanwhile(request->context);
+}
+
 static enum mkt_status ask(struct opening *opening, struct mkt_msg *reply_out,
                            struct mkt_error *error)
 {
     struct mkt_link *link = &opening->client->link;
     struct mkt_msg request = {.type = MKT_MSG_OPEN};
-    struct mkt_wait wait = {
-        .deadline_ms = UINT64_MAX, .ping = true, .tick = tick, .context = opening};
+    struct mkt_wait wait = {.deadline_ms = UINT64_MAX,
+                            .ping = true,
+                            .tick = tick,
+                            .meanwhile = meanwhile,
+                            .context = opening};
     fill_open(opening, &request.open);
     if (opening->request->rank == 0)
         wait.deadline_ms =

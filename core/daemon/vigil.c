@@ -25,10 +25,7 @@ static void on_idle(uv_idle_t *idle)
     if (now_ns - vigil->since_ns < MKT_VIGIL_NS && !away)
         return;
     uv_idle_stop(idle);
-    if (away)
-        mkt_spin_give_up(&vigil->spin);
-    else
-        mkt_spin_end(&vigil->spin, false);
+    mkt_spin_end(&vigil->spin, false);
 }
 
 void mkt_vigil_note_message(struct mkt_vigil *vigil)

@@ -96,30 +96,36 @@ enum mkt_status mkt_index_view_array(const struct mkt_index_view *view, uint32_t
     return MKT_OK;
 }
 
+/* The token of one array; `header` has been checked. */
+static const uint8_t *token_at(const struct mkt_index_view *view,
+                               const struct mkt_index_header_disk *header, uint32_t position)
+{
+    return view->bytes + header->arrays_offset + position * sizeof(struct mkt_index_array_disk) +
+           offsetof(struct mkt_index_array_disk, token);
+}
+
 enum mkt_status mkt_index_view_find_token(const struct mkt_index_view *view,
                                           const uint8_t token[MKT_TOKEN_BYTES],
                                           uint32_t *position_out)
 {
     static const uint8_t unknown[MKT_TOKEN_BYTES];
-    uint32_t low = 0, high = view->arrays;
-    struct mkt_index_array_disk entry;
+    struct mkt_index_header_disk header;
+    uint32_t low = 0;
 
     if (memcmp(token, unknown, MKT_TOKEN_BYTES) == 0)
         return MKT_NOT_FOUND;
+    if (!load_header(view, &header))
+        return MKT_CORRUPT;
     /* The last entry that is not above the token: of several with the same, the youngest. */
-    while (low < high) {
+    for (uint32_t high = header.arrays; low < high;) {
         uint32_t middle = low + (high - low) / 2;
-        enum mkt_status status = load_entry(view, middle, &entry);
 
-        if (status != MKT_OK)
-            return status;
-        if (memcmp(entry.token, token, MKT_TOKEN_BYTES) <= 0)
+        if (memcmp(token_at(view, &header, middle), token, MKT_TOKEN_BYTES) <= 0)
             low = middle + 1;
         else
             high = middle;
     }
-    if (low == 0 || load_entry(view, low - 1, &entry) != MKT_OK ||
-        memcmp(entry.token, token, MKT_TOKEN_BYTES) != 0)
+    if (low == 0 || memcmp(token_at(view, &header, low - 1), token, MKT_TOKEN_BYTES) != 0)
         return MKT_NOT_FOUND;
     *position_out = low - 1;
     return MKT_OK;
