@@ -144,6 +144,13 @@ void mkt_cli_parse(const struct argp *argp, unsigned flags, int argc, char **arg
     }
 }
 
+error_t mkt_cli_parse_no_argument(int key, struct argp_state *state)
+{
+    if (key == ARGP_KEY_ARG)
+        argp_error(state, "no arguments are taken");
+    return ARGP_ERR_UNKNOWN;
+}
+
 void *mkt_cli_alloc(size_t bytes)
 {
     void *memory = calloc(1, bytes ? bytes : 1);

@@ -76,6 +76,8 @@ void mkt_cli_table_destroy(struct mkt_cli_table *table);
 
 /* Parses options with argp; usage errors exit with MKT_CLI_USAGE. */
 void mkt_cli_parse(const struct argp *argp, unsigned flags, int argc, char **argv, void *input);
+/* What argp asks a command that takes no arguments, its options aside. */
+error_t mkt_cli_parse_no_argument(int key, struct argp_state *state);
 /* Memory for the command's own small things: never NULL (ends the program with a message). */
 void *mkt_cli_alloc(size_t bytes);
 char *mkt_cli_copy(const char *text);

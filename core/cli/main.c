@@ -33,7 +33,8 @@ static void print_help(FILE *out)
           "batch\n"
           "job); H5MARKET_CONFIG is an h5market.yaml.\n\n"
           "Exit status: 0 success; 1 it failed (doctor: a problem was found); 2 wrong usage;\n"
-          "3 the market has nothing under that name; 4 no market runs here.\n",
+          "3 the market has nothing under that name; 4 no market runs here (for\n"
+          "`stop` that is a success).\n",
           out);
 }
 

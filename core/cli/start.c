@@ -11,16 +11,10 @@
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     const char **config = state->input;
-    switch (key) {
-    case 'c':
-        *config = argument;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "no arguments are taken");
-        return EINVAL;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    if (key != 'c')
+        return mkt_cli_parse_no_argument(key, state);
+    *config = argument;
+    return 0;
 }
 
 static const struct argp_option argp_options[] = {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/cli/cli.h"
 
-#include <errno.h>
 #include <time.h>
 
 #define GONE_WITHIN_MS 20000
@@ -11,16 +10,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 {
     bool *discard = state->input;
     (void)argument;
-    switch (key) {
-    case 'd':
-        *discard = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "no arguments are taken");
-        return EINVAL;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    if (key != 'd')
+        return mkt_cli_parse_no_argument(key, state);
+    *discard = true;
+    return 0;
 }
 
 static const struct argp_option argp_options[] = {

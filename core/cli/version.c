@@ -8,9 +8,7 @@
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     (void)argument;
-    if (key == ARGP_KEY_ARG)
-        argp_error(state, "no arguments are taken");
-    return ARGP_ERR_UNKNOWN;
+    return mkt_cli_parse_no_argument(key, state);
 }
 
 static const struct argp argp = {

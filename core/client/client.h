@@ -109,6 +109,11 @@ enum mkt_status mkt_client_commit(struct mkt_client *client, const struct mkt_co
  */
 enum mkt_status mkt_client_withdraw(struct mkt_client *client, const char *path,
                                     uint64_t *versions_out, struct mkt_error *error);
+/* Withdraws an object whose stub at `path` has just been replaced. MKT_NOT_FOUND: the daemon knew
+ * already, or it was another market's. */
+enum mkt_status mkt_client_withdraw_replaced(struct mkt_client *client, const char *path,
+                                             const uint8_t object[MKT_ID_BYTES],
+                                             struct mkt_error *error);
 
 /* What stands at a path, without a daemon. */
 enum mkt_path_kind {
@@ -117,6 +122,8 @@ enum mkt_path_kind {
     MKT_PATH_FILE
 };
 enum mkt_path_kind mkt_path_kind(const char *path);
+/* The object that the stub at a path stands for; false if no stub is there. */
+bool mkt_path_object(const char *path, uint8_t object_out[MKT_ID_BYTES]);
 
 /* ---- bytes ---- */
 /* Reserves `bytes` to write into; small requests come from what was granted before. Waits while the

@@ -283,3 +283,16 @@ enum mkt_path_kind mkt_path_kind(const char *path)
     mkt_place_fini(&place);
     return kind;
 }
+
+bool mkt_path_object(const char *path, uint8_t object_out[MKT_ID_BYTES])
+{
+    struct mkt_place place;
+    struct mkt_error error;
+    if (mkt_place_init(&place, path, &error) != MKT_OK)
+        return false;
+    bool is_stub = place.kind == MKT_PLACE_STUB;
+    if (is_stub)
+        memcpy(object_out, place.stub.object, MKT_ID_BYTES);
+    mkt_place_fini(&place);
+    return is_stub;
+}

@@ -101,6 +101,25 @@ enum mkt_status mkt_client_withdraw(struct mkt_client *client, const char *path,
     return status;
 }
 
+enum mkt_status mkt_client_withdraw_replaced(struct mkt_client *client, const char *path,
+                                             const uint8_t object[MKT_ID_BYTES],
+                                             struct mkt_error *error)
+{
+    struct mkt_msg reply, request = {.type = MKT_MSG_WITHDRAW};
+    struct mkt_place place;
+    enum mkt_status status = mkt_client_check(client, error);
+    if (status == MKT_OK)
+        status = mkt_place_init(&place, path, error);
+    if (status != MKT_OK)
+        return status;
+    mkt_place_name(&place, &request.withdraw.name);
+    memcpy(request.withdraw.name.object, object, MKT_ID_BYTES);
+    status = mkt_link_request(&client->link, &request, -1, MKT_MSG_WITHDRAWN, &MKT_WAIT_REPLY,
+                              &reply, NULL, error);
+    mkt_place_fini(&place);
+    return status;
+}
+
 enum mkt_status mkt_client_stop(struct mkt_client *client, bool discard, struct mkt_error *error)
 {
     struct mkt_msg reply, request = {.type = MKT_MSG_STOP, .stop = {.discard = discard}};

@@ -11,12 +11,18 @@ run 4 h5market stat a.h5
 run 4 h5market rm a.h5
 run 0 h5market stop
 says "no market runs here"
+run 0 h5market help
+says "4 no market runs here (for" "\`stop\` that is a success)"
 
 # --- usage
 run 2 h5market
 run 2 h5market frob
 says "no command 'frob'"
 run 2 h5market ls --frob
+for command in start stop version; do
+    run 2 h5market $command frob
+    says "no arguments are taken"
+done
 run 2 h5market run
 run 2 h5market run --wait soon -- true
 says "--wait takes seconds"

@@ -41,7 +41,11 @@ says "a.h5 has no version 77" "h5market stat"
 
 # --- names
 run 0 h5market save a.h5 target
+says "saved to target/a.h5"
 run 0 "$sample" check target/a.h5 3
+rm target/a.h5
+run 0 h5market save a.h5 target/
+says "saved to target/a.h5"
 run 1 h5market save a.h5 none/b.h5
 says "none"
 run 3 h5market save none.h5 c.h5
@@ -90,9 +94,11 @@ run 0 "$sample" check busy.h5 3
 # --- in place of its own entry: readers then get the file
 run 1 h5market save a.h5 a.h5
 run 0 h5market save --force a.h5 a.h5
+run 0 h5market ls 'a.h5'
+says "0 files"
 run 0 "$sample" check a.h5 3
 run 0 "${in_market[@]}" "$sample" check a.h5 3
-wait_for bash -c '! h5market stat a.h5'
+run 3 h5market stat a.h5
 run 0 "${in_market[@]}" "$sample" check other.h5 5
 h5market stop --discard >/dev/null
 finish

@@ -119,6 +119,8 @@ static enum mkt_status copy(struct mkt_client *client, const struct mkt_opened *
         status = mkt_error_set(error, MKT_CANCELLED, "interrupted; nothing was written");
     if (status == MKT_OK)
         status = mkt_save_target_finish(target, error);
+    if (status == MKT_OK && target->is_stub) /* else the daemon finds that out within a second */
+        (void)!mkt_client_withdraw_replaced(client, target->path, target->object, error);
     return status;
 }
 

@@ -17,6 +17,8 @@ struct mkt_save_target {
     char folder[PATH_MAX];
     int fd;       /* of the temporary file, locked; -1: none */
     bool replace; /* something stands at the path and may be replaced */
+    bool is_stub; /* it is the entry of `object` */
+    uint8_t object[MKT_ID_BYTES];
     mode_t mode;
 };
 /* `path` may name a folder: the file gets the last part of `source` as its name. Without `force`

@@ -57,6 +57,7 @@ static enum mkt_status examine(struct mkt_save_target *target, bool force, struc
                              target->path);
     }
     target->replace = true;
+    target->is_stub = mkt_path_object(target->path, target->object);
     target->mode = found.st_mode & 07777;
     return MKT_OK;
 }
@@ -69,7 +70,8 @@ static enum mkt_status name_all(struct mkt_save_target *target, const char *path
     char resolved[PATH_MAX];
     int length = snprintf(target->path, PATH_MAX, "%s", path);
     if (stat(path, &found) == 0 && S_ISDIR(found.st_mode))
-        length = snprintf(target->path, PATH_MAX, "%s/%s", path, leaf_of(source));
+        length = snprintf(target->path, PATH_MAX, "%s%s%s", path, leaf_of(path)[0] ? "/" : "",
+                          leaf_of(source));
     if (length < 0 || length >= PATH_MAX)
         return too_long(error, path);
     if (lstat(target->path, &found) == 0 && S_ISLNK(found.st_mode)) {
