@@ -10,6 +10,7 @@
 #include "vol/callbacks.h"
 #include "vol/context.h"
 #include "vol/error.h"
+#include "vol/file_image.h"
 #include "vol/file_lists.h"
 #include "vol/file_state.h"
 #include "vol/object.h"
@@ -259,24 +260,6 @@ static herr_t post_open(void *object, H5VL_optional_args_t *args, hid_t dxpl, vo
     return result;
 }
 
-/* The image alone would lack the raw data, which lies in the market. */
-static herr_t get_file_image(struct mkt_vol_object *object, H5VL_optional_args_t *args, hid_t dxpl,
-                             void **request)
-{
-    struct mkt_array *arrays = NULL;
-    uint32_t count = 0;
-    uint64_t hash = 0;
-    enum mkt_status status = mkt_vol_arrays_list(object->file->arrays, &arrays, &count, &hash);
-    free(arrays);
-    if (status != MKT_OK || count > 0)
-        return mkt_vol_fail(
-            H5E_FILE, H5E_UNSUPPORTED,
-            "no image of %s: its raw data lies in the market; use `h5market save` for a real "
-            "file",
-            object->file->path);
-    return H5VLfile_optional(object->under, mkt_vol_native_id(), args, dxpl, request);
-}
-
 /* sec2 answers it, core doesn't. */
 static herr_t get_eoa(struct mkt_vol_object *object, H5VL_native_file_optional_args_t *args,
                       hid_t dxpl)
@@ -311,7 +294,8 @@ static herr_t market_optional(struct mkt_vol_object *object, H5VL_optional_args_
 {
     switch (args->op_type) {
     case H5VL_NATIVE_FILE_GET_FILE_IMAGE:
-        return get_file_image(object, args, dxpl, request);
+        return mkt_vol_file_image_get(
+            object, &((H5VL_native_file_optional_args_t *)args->args)->get_file_image, dxpl);
     case H5VL_NATIVE_FILE_GET_EOA:
         return get_eoa(object, args->args, dxpl);
     case H5VL_NATIVE_FILE_GET_VFD_HANDLE:

@@ -158,6 +158,24 @@ def swmr_reader():
         assert np.array_equal(file["x"][...], np.arange(10))
 
 
+def file_image():
+    with h5py.File("image.h5", "w") as file:
+        file["x"] = np.arange(5000)
+        file.create_dataset("g/y", data=np.ones((30, 40)), chunks=(7, 9), compression="gzip")
+        file["text"] = "of variable length"
+        file.flush()
+        written = file.id.get_file_image()
+    with h5py.File("image.h5", "r") as file:
+        read = file.id.get_file_image()
+    for image in (written, read):
+        access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+        access.set_fapl_core(1 << 16, False)
+        access.set_file_image(image)
+        with h5py.File(h5py.h5f.open(b"an image", h5py.h5f.ACC_RDONLY, access)) as file:
+            assert np.array_equal(file["x"][...], np.arange(5000)) and (file["g/y"][...] == 1).all()
+            assert file["text"].asstr()[()] == "of variable length"
+
+
 def errors_say_why():
     if not market:
         return
@@ -179,7 +197,8 @@ if __name__ == "__main__":
     if h5py.version.hdf5_version_tuple < (1, 14, 0):
         print(f"skipped: h5py with HDF5 {h5py.version.hdf5_version}")
         sys.exit(77)
-    for case in (modes, contents, same_file_twice, child_processes, drivers, swmr_reader, errors_say_why):
+    for case in (modes, contents, same_file_twice, child_processes, drivers, swmr_reader, file_image,
+                 errors_say_why):
         case()
         print(case.__name__, "passed", flush=True)
     for name in ("a.h5", "b.h5", "c.h5", "e.h5"):

@@ -4,23 +4,24 @@
  * covers only part of its box (masked or a list) is laid over what the file has there already; a
  * sparse list is written element by element.
  */
-#include "vol/save/save.h"
+#include "vol/save/rawdata.h"
 
-#include "transport/engine.h"
 #include <stdlib.h>
 #include <string.h>
+
+#include "transport/engine.h"
 
 #define LIST_SPARSE  16           /* elements of the box for one of the list */
 #define LIST_BOX_MAX (256u << 20) /* bytes */
 #define LIST_BATCH   65536        /* elements of one write */
 
-static enum mkt_status write_failed(struct mkt_save_dataset *dataset)
+static enum mkt_status write_failed(struct mkt_raw_dataset *dataset)
 {
-    return mkt_save_hdf5_failed("writing dataset", dataset->name, dataset->error);
+    return mkt_raw_failed("writing dataset", dataset->name, dataset->error);
 }
 
 /* The elements of a slab in the dataset's space; H5S_ALL for a scalar. */
-static hid_t file_space(const struct mkt_save_dataset *dataset, const struct mkt_slab *slab)
+static hid_t file_space(const struct mkt_raw_dataset *dataset, const struct mkt_slab *slab)
 {
     hsize_t start[MKT_MAX_RANK], stride[MKT_MAX_RANK], count[MKT_MAX_RANK], block[MKT_MAX_RANK];
     if (slab->rank == 0)
@@ -57,7 +58,7 @@ static void close_space(hid_t space)
 }
 
 /* Moves the packed elements of a slab between memory and file. Only one of the buffers is given. */
-static enum mkt_status transfer(struct mkt_save_dataset *dataset, const struct mkt_slab *slab,
+static enum mkt_status transfer(struct mkt_raw_dataset *dataset, const struct mkt_slab *slab,
                                 const void *from, void *to)
 {
     herr_t result = -1;
@@ -84,7 +85,7 @@ static void overlay_move(void *context, const struct mkt_move *move)
 }
 
 /* Reads the box, lays the piece over it and writes it. */
-static enum mkt_status write_over_box(struct mkt_save_dataset *dataset,
+static enum mkt_status write_over_box(struct mkt_raw_dataset *dataset,
                                       const struct mkt_piece *piece, const void *data,
                                       const void *table)
 {
@@ -118,7 +119,7 @@ static void locate(const struct mkt_slab *box, uint64_t at, hsize_t *coordinates
     }
 }
 
-static enum mkt_status write_elements(struct mkt_save_dataset *dataset, size_t count,
+static enum mkt_status write_elements(struct mkt_raw_dataset *dataset, size_t count,
                                       const hsize_t *coordinates, const void *data)
 {
     herr_t result = -1;
@@ -134,7 +135,7 @@ static enum mkt_status write_elements(struct mkt_save_dataset *dataset, size_t c
 }
 
 /* Element by element, in batches; the data lies in the order of the table. */
-static enum mkt_status write_list(struct mkt_save_dataset *dataset, const struct mkt_piece *piece,
+static enum mkt_status write_list(struct mkt_raw_dataset *dataset, const struct mkt_piece *piece,
                                   const uint8_t *data, const uint64_t *table)
 {
     uint32_t rank = dataset->array.rank;
@@ -161,14 +162,14 @@ static enum mkt_status write_list(struct mkt_save_dataset *dataset, const struct
     return status;
 }
 
-static bool list_is_sparse(const struct mkt_save_dataset *dataset, const struct mkt_piece *piece)
+static bool list_is_sparse(const struct mkt_raw_dataset *dataset, const struct mkt_piece *piece)
 {
     uint64_t box = mkt_slab_elements(&piece->slab);
     uint64_t listed = piece->data.length / dataset->array.element_bytes;
     return box / LIST_SPARSE > listed || box > LIST_BOX_MAX / dataset->array.element_bytes;
 }
 
-static enum mkt_status write_mapped(struct mkt_save_dataset *dataset, const struct mkt_piece *piece,
+static enum mkt_status write_mapped(struct mkt_raw_dataset *dataset, const struct mkt_piece *piece,
                                     const void *data, const void *table)
 {
     if (piece->form == MKT_PIECE_BOX || piece->form == MKT_PIECE_SLAB)
@@ -181,18 +182,23 @@ static enum mkt_status write_mapped(struct mkt_save_dataset *dataset, const stru
     return write_over_box(dataset, piece, data, table);
 }
 
-enum mkt_status mkt_save_piece(struct mkt_save_dataset *dataset, const struct mkt_piece *piece)
+static enum mkt_status moved(const struct mkt_raw_dataset *dataset, uint64_t bytes)
 {
+    const struct mkt_raw_source *source = dataset->source;
+
+    return source->moved ? source->moved(source->context, bytes, dataset->error) : MKT_OK;
+}
+
+enum mkt_status mkt_raw_piece(struct mkt_raw_dataset *dataset, const struct mkt_piece *piece)
+{
+    struct mkt_client *client = dataset->source->client;
     void *data, *table = NULL;
-    if (mkt_save_is_interrupted())
-        return mkt_error_set(dataset->error, MKT_CANCELLED, "interrupted; nothing was written");
-    enum mkt_status status =
-        mkt_client_map(dataset->client, &piece->data, false, &data, dataset->error);
+    enum mkt_status status = moved(dataset, 0);
+    if (status == MKT_OK)
+        status = mkt_client_map(client, &piece->data, false, &data, dataset->error);
     if (status == MKT_OK && piece->table.length)
-        status = mkt_client_map(dataset->client, &piece->table, false, &table, dataset->error);
+        status = mkt_client_map(client, &piece->table, false, &table, dataset->error);
     if (status == MKT_OK)
         status = write_mapped(dataset, piece, data, table);
-    if (status == MKT_OK)
-        mkt_save_progress_add(dataset->progress, piece->data.length);
-    return status;
+    return status == MKT_OK ? moved(dataset, piece->data.length) : status;
 }

@@ -1,51 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "vol/save/save.h"
+#include "vol/save/rawdata.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#define PROGRESS_AFTER_MS 2000
 #define CHUNK_CACHE_SLOTS 24593
 #define CHUNK_CACHE_BYTES (256u << 20)
 
 struct walk {
-    struct mkt_client *client;
-    const struct mkt_index_view *index;
-    struct mkt_save_progress *progress;
+    const struct mkt_raw_source *source;
     struct mkt_error *error;
     enum mkt_status status;
     bool chunked; /* which datasets this walk is for */
-    uint64_t arrays_found;
+    uint64_t found;
 };
-
-/* ---- progress ---- */
-
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-void mkt_save_progress_add(struct mkt_save_progress *progress, uint64_t bytes)
-{
-    uint64_t now = now_ms();
-    if (!progress->began_ms)
-        progress->began_ms = now;
-    progress->done_bytes += bytes;
-    bool last = progress->done_bytes == progress->total_bytes;
-    if (now - progress->began_ms < PROGRESS_AFTER_MS ||
-        (!last && now - progress->shown_ms < (progress->terminal ? 250 : 10000)))
-        return;
-    progress->shown_ms = now;
-    progress->shown = true;
-    fprintf(stderr, "%s%s: %.2f of %.2f GiB%s", progress->terminal ? "\r" : "", progress->name,
-            (double)progress->done_bytes / (1 << 30), (double)progress->total_bytes / (1 << 30),
-            progress->terminal && !last ? "" : "\n");
-}
 
 /* ---- errors ---- */
 
@@ -58,7 +25,7 @@ static herr_t note_deepest(unsigned n, const H5E_error2_t *entry, void *context)
     return 0;
 }
 
-enum mkt_status mkt_save_hdf5_failed(const char *what, const char *name, struct mkt_error *error)
+enum mkt_status mkt_raw_failed(const char *what, const char *name, struct mkt_error *error)
 {
     const char *deepest = "no reason given";
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, note_deepest, &deepest);
@@ -71,7 +38,7 @@ enum mkt_status mkt_save_hdf5_failed(const char *what, const char *name, struct 
 
 static enum mkt_status write_piece(void *context, const struct mkt_piece *piece)
 {
-    return mkt_save_piece(context, piece);
+    return mkt_raw_piece(context, piece);
 }
 
 /* True if the dataset is what the index says it is. */
@@ -89,28 +56,28 @@ static bool fits(hid_t space, const struct mkt_array *array, size_t type_bytes)
     return true;
 }
 
-static enum mkt_status write_pieces(struct walk *walk, hid_t dataset, const char *name,
-                                    uint32_t position, const struct mkt_array *array)
+static enum mkt_status write_pieces(struct walk *walk, hid_t id, const char *name,
+                                    const struct mkt_raw_array *array)
 {
     struct mkt_slab whole;
     uint64_t origin[MKT_MAX_RANK] = {0};
-    struct mkt_save_dataset target = {.id = dataset,
-                                      .type = H5Dget_type(dataset),
-                                      .name = name,
-                                      .array = *array,
-                                      .client = walk->client,
-                                      .progress = walk->progress,
-                                      .error = walk->error};
-    hid_t space = H5Dget_space(dataset);
+    struct mkt_raw_dataset target = {.id = id,
+                                     .type = H5Dget_type(id),
+                                     .name = name,
+                                     .array = array->meta,
+                                     .source = walk->source,
+                                     .error = walk->error};
+    hid_t space = H5Dget_space(id);
     enum mkt_status status;
     if (target.type < 0 || space < 0)
-        status = mkt_save_hdf5_failed("opening dataset", name, walk->error);
-    else if (!fits(space, array, H5Tget_size(target.type)))
+        status = mkt_raw_failed("opening dataset", name, walk->error);
+    else if (!fits(space, &array->meta, H5Tget_size(target.type)))
         status = mkt_error_set(walk->error, MKT_CORRUPT,
                                "dataset %s does not fit the market's record of it", name);
     else {
-        mkt_slab_box(&whole, array->rank, origin, array->dims);
-        status = mkt_index_view_query(walk->index, position, &whole, write_piece, &target);
+        mkt_slab_box(&whole, array->meta.rank, origin, array->meta.dims);
+        status = walk->source->query(walk->source->context, array, &whole, write_piece, &target,
+                                     walk->error);
         if (status != MKT_OK && !walk->error->text[0])
             mkt_error_set(walk->error, status, "dataset %s: %s", name, mkt_status_text(status));
     }
@@ -141,106 +108,63 @@ static bool is_chunked(hid_t dataset)
     return chunked;
 }
 
+/* The array of the dataset that the walk is at; false: there is nothing to write. */
+static bool find(struct walk *walk, const H5O_info2_t *info, struct mkt_raw_array *array_out)
+{
+    uint8_t token[MKT_TOKEN_BYTES];
+
+    _Static_assert(sizeof info->token == MKT_TOKEN_BYTES, "tokens of HDF5 and of the market");
+    memcpy(token, &info->token, sizeof token);
+    memset(array_out, 0, sizeof *array_out);
+    walk->status = walk->source->find(walk->source->context, token, array_out);
+    if (walk->status == MKT_NOT_FOUND) { /* its raw data is in the image */
+        walk->status = MKT_OK;
+        return false;
+    }
+    if (walk->status != MKT_OK) {
+        mkt_error_set(walk->error, walk->status, "the index of the version is corrupt");
+        return false;
+    }
+    walk->found++;
+    return array_out->any;
+}
+
 static herr_t visit(hid_t root, const char *name, const H5O_info2_t *info, void *context)
 {
     struct walk *walk = context;
-    struct mkt_array array;
-    uint32_t position;
+    struct mkt_raw_array array;
     if (info->type != H5O_TYPE_DATASET)
         return 0;
-    walk->status = mkt_index_view_find_token(walk->index, info->token.__data, &position);
-    if (walk->status == MKT_NOT_FOUND) { /* its raw data is in the image */
-        walk->status = MKT_OK;
-        return 0;
-    }
-    if (walk->status == MKT_OK)
-        walk->status = mkt_index_view_array(walk->index, position, &array);
-    if (walk->status != MKT_OK) {
-        mkt_error_set(walk->error, walk->status, "the index of the version is corrupt");
-        return -1;
-    }
-    walk->arrays_found++;
-    if (mkt_index_view_pieces(walk->index, position) == 0)
-        return 0;
+    if (!find(walk, info, &array))
+        return walk->status == MKT_OK ? 0 : -1;
     hid_t dataset = open_dataset(root, name);
     if (dataset < 0) {
-        walk->status = mkt_save_hdf5_failed("opening dataset", name, walk->error);
+        walk->status = mkt_raw_failed("opening dataset", name, walk->error);
         return -1;
     }
     if (is_chunked(dataset) == walk->chunked)
-        walk->status = write_pieces(walk, dataset, name, position, &array);
+        walk->status = write_pieces(walk, dataset, name, &array);
     if (H5Dclose(dataset) < 0 && walk->status == MKT_OK) /* writes what the chunk cache holds */
-        walk->status = mkt_save_hdf5_failed("writing dataset", name, walk->error);
+        walk->status = mkt_raw_failed("writing dataset", name, walk->error);
     return walk->status == MKT_OK ? 0 : -1;
 }
 
 /* ---- the file ---- */
 
-static hid_t open_native(const char *path)
+enum mkt_status mkt_raw_write(hid_t file, const char *name, const struct mkt_raw_source *source,
+                              uint64_t *found_out, struct mkt_error *error)
 {
-    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS), file = H5I_INVALID_HID;
-    if (fapl < 0)
-        return fapl;
-    /* The lock is ours already. */
-    if (H5Pset_vol(fapl, H5VL_NATIVE, NULL) >= 0 && H5Pset_fapl_sec2(fapl) >= 0 &&
-        H5Pset_file_locking(fapl, false, true) >= 0)
-        file = H5Fopen(path, H5F_ACC_RDWR, fapl);
-    H5Pclose(fapl);
-    return file;
-}
-
-enum mkt_status mkt_save_raw_data(const char *path, struct mkt_client *client,
-                                  const struct mkt_index_view *index,
-                                  struct mkt_save_progress *progress, struct mkt_error *error)
-{
-    struct walk walk = {
-        .client = client, .index = index, .progress = progress, .error = error, .status = MKT_OK};
+    struct walk walk = {.source = source, .error = error, .status = MKT_OK};
     herr_t visited = 0;
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    if (index->arrays == 0)
-        return MKT_OK;
-    mkt_save_progress_add(progress, 0);
-    hid_t file = open_native(path);
-    if (file < 0)
-        return mkt_save_hdf5_failed("opening the image in", path, error);
     /* Contiguous ones first: a chunk that grows leaves space with old bytes behind, and HDF5 would
      * hand that to a contiguous dataset without clearing what is never written in it. */
     for (int pass = 0; pass < 2 && visited >= 0; pass++) {
         walk.chunked = pass == 1;
-        walk.arrays_found = 0;
+        walk.found = 0;
         visited = H5Ovisit3(file, H5_INDEX_NAME, H5_ITER_NATIVE, visit, &walk, H5O_INFO_BASIC);
     }
     if (visited < 0 && walk.status == MKT_OK)
-        walk.status = mkt_save_hdf5_failed("walking through", path, error);
-    if (H5Fclose(file) < 0 && walk.status == MKT_OK)
-        walk.status = mkt_save_hdf5_failed("closing", path, error);
-    if (walk.status == MKT_OK && walk.arrays_found < index->arrays)
-        fprintf(stderr, "%s: %" PRIu64 " datasets have no name in the file any more; left out\n",
-                progress->name, index->arrays - walk.arrays_found);
+        walk.status = mkt_raw_failed("walking through", name, error);
+    *found_out = walk.found;
     return walk.status;
-}
-
-static enum mkt_status add_bytes(void *context, const struct mkt_piece *piece)
-{
-    *(uint64_t *)context += piece->data.length;
-    return MKT_OK;
-}
-
-enum mkt_status mkt_save_count_bytes(const struct mkt_index_view *index, uint64_t *bytes_out)
-{
-    uint64_t bytes = 0;
-    for (uint32_t position = 0; position < index->arrays; position++) {
-        struct mkt_array array;
-        struct mkt_slab whole;
-        uint64_t origin[MKT_MAX_RANK] = {0};
-        enum mkt_status status = mkt_index_view_array(index, position, &array);
-        if (status != MKT_OK)
-            return status;
-        mkt_slab_box(&whole, array.rank, origin, array.dims);
-        status = mkt_index_view_query(index, position, &whole, add_bytes, &bytes);
-        if (status != MKT_OK)
-            return status;
-    }
-    *bytes_out = bytes;
-    return MKT_OK;
 }

@@ -33,7 +33,7 @@ enum mkt_status mkt_save_target_finish(struct mkt_save_target *target, struct mk
 /* Leaves nothing behind unless finished. */
 void mkt_save_target_close(struct mkt_save_target *target);
 
-/* ---- rawdata.c ---- */
+/* ---- version.c ---- */
 struct mkt_save_progress {
     uint64_t total_bytes, done_bytes;
     uint64_t began_ms, shown_ms;
@@ -46,23 +46,7 @@ enum mkt_status mkt_save_raw_data(const char *path, struct mkt_client *client,
                                   struct mkt_save_progress *progress, struct mkt_error *error);
 /* Bytes of all pieces. */
 enum mkt_status mkt_save_count_bytes(const struct mkt_index_view *index, uint64_t *bytes_out);
-/* Says how far it is, at times. */
-void mkt_save_progress_add(struct mkt_save_progress *progress, uint64_t bytes);
 /* True once a signal asked to end. */
 bool mkt_save_is_interrupted(void);
-
-/* ---- piece.c ---- */
-struct mkt_save_dataset {
-    hid_t id, type; /* the file's own type: bytes go as they are */
-    const char *name;
-    struct mkt_array array;
-    struct mkt_client *client;
-    struct mkt_save_progress *progress;
-    struct mkt_error *error;
-};
-/* Writes one piece into its dataset. */
-enum mkt_status mkt_save_piece(struct mkt_save_dataset *dataset, const struct mkt_piece *piece);
-/* Sets the error from HDF5's error stack, naming the dataset. */
-enum mkt_status mkt_save_hdf5_failed(const char *what, const char *name, struct mkt_error *error);
 
 #endif

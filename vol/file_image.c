@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * H5Fget_file_image: the image that native works in lacks the raw data, which lies in the market. A
+ * native file in memory is made of it for the length of the call, gets the raw data, and answers.
+ */
+#include "vol/file_image.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "vol/arrays.h"
+#include "vol/error.h"
+#include "vol/file_state.h"
+#include "vol/save/rawdata.h"
+#include "vol/superblock.h"
+
+#define INCREMENT (1u << 20) /* the core driver's memory grows by this */
+
+/* ---- the file's arrays as a source ---- */
+
+static enum mkt_status find(void *context, const uint8_t token[MKT_TOKEN_BYTES],
+                            struct mkt_raw_array *array_out)
+{
+    struct mkt_vol_file *file = context;
+
+    array_out->own = mkt_vol_array_find(file->arrays, token);
+    if (!array_out->own)
+        return MKT_NOT_FOUND;
+    array_out->meta = *mkt_vol_array_meta(array_out->own);
+    array_out->any = true;
+    return MKT_OK;
+}
+
+static enum mkt_status query(void *context, const struct mkt_raw_array *array,
+                             const struct mkt_slab *want, mkt_piece_fn fn, void *fn_context,
+                             struct mkt_error *error)
+{
+    struct mkt_vol_sources sources;
+
+    (void)context;
+    enum mkt_status status = mkt_vol_sources_open(&sources, array->own, error);
+    if (status != MKT_OK)
+        return status;
+    status = mkt_vol_sources_query(&sources, want, fn, fn_context);
+    mkt_vol_sources_close(&sources);
+    return status;
+}
+
+/* ---- the native file ---- */
+
+/* What is in the driver's buffer after a flush. *owned_out: free it. */
+static const void *metadata(struct mkt_vol_file *file, size_t *bytes_out, void **owned_out)
+{
+    *owned_out = NULL;
+    if (!file->writable)
+        return mkt_vol_image_content(file->image, bytes_out);
+    *owned_out = mkt_vol_image_copy_flushed(file->image, bytes_out);
+    return *owned_out;
+}
+
+/* Under a path that can't be on disk: the core driver looks, and tells files apart by name. */
+static hid_t open_image(struct mkt_vol_image *image)
+{
+    static unsigned long serial;
+    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS), file = H5I_INVALID_HID;
+    char name[64];
+
+    if (fapl < 0)
+        return fapl;
+    snprintf(name, sizeof name, "/dev/null/h5market-image-%lu", ++serial);
+    if (H5Pset_vol(fapl, mkt_vol_native_id(), NULL) >= 0 &&
+        H5Pset_fapl_core(fapl, INCREMENT, false) >= 0 && mkt_vol_image_set(image, fapl) >= 0)
+        file = H5Fopen(name, H5F_ACC_RDWR, fapl);
+    mkt_vol_close_keeping_errors(fapl);
+    return file;
+}
+
+/* Native gives the bytes of a file that is open: as if it were closed they are whole everywhere. */
+static enum mkt_status take(hid_t twin, const H5VL_native_file_get_file_image_t *args,
+                            const char *path, struct mkt_error *error)
+{
+    struct mkt_superblock superblock;
+
+    if (H5Fflush(twin, H5F_SCOPE_LOCAL) < 0)
+        return mkt_raw_failed("writing an image of", path, error);
+    ssize_t bytes = H5Fget_file_image(twin, NULL, 0);
+    if (bytes >= 0 && args->buf && args->buf_size < (size_t)bytes)
+        return mkt_error_set(error, MKT_INVALID, "supplied buffer too small");
+    if (bytes >= 0 && args->buf)
+        bytes = H5Fget_file_image(twin, args->buf, args->buf_size);
+    if (bytes < 0)
+        return mkt_raw_failed("taking an image of", path, error);
+    *args->image_len = (size_t)bytes;
+    if (args->buf && mkt_superblock_read(args->buf, (size_t)bytes, &superblock))
+        mkt_superblock_close(args->buf, &superblock, superblock.end_of_file);
+    return MKT_OK;
+}
+
+static enum mkt_status make(struct mkt_vol_file *file,
+                            const H5VL_native_file_get_file_image_t *args, struct mkt_error *error)
+{
+    const struct mkt_raw_source source = {
+        .context = file, .client = file->client, .find = find, .query = query};
+    uint64_t found;
+    size_t bytes = 0;
+    void *owned;
+    const void *content = metadata(file, &bytes, &owned);
+    struct mkt_vol_image *image =
+        content ? mkt_vol_image_create(content, bytes, true, NULL, NULL) : NULL;
+    enum mkt_status status = MKT_NO_MEMORY;
+
+    if (!image) {
+        mkt_error_set(error, status, "no memory for an image of %s", file->path);
+        goto done;
+    }
+    hid_t twin = open_image(image);
+    if (twin < 0) {
+        status = mkt_raw_failed("opening an image of", file->path, error);
+        goto done;
+    }
+    status = mkt_raw_write(twin, file->path, &source, &found, error);
+    if (status == MKT_OK)
+        status = take(twin, args, file->path, error);
+    H5Fclose(twin);
+done:
+    mkt_vol_image_destroy(image);
+    free(owned);
+    return status;
+}
+
+static herr_t flush(const struct mkt_vol_object *object, hid_t dxpl)
+{
+    H5VL_file_specific_args_t args = {
+        .op_type = H5VL_FILE_FLUSH, .args.flush = {.obj_type = H5I_FILE, .scope = H5F_SCOPE_LOCAL}};
+
+    return object->file->writable
+               ? H5VLfile_specific(object->under, mkt_vol_native_id(), &args, dxpl, NULL)
+               : 0;
+}
+
+herr_t mkt_vol_file_image_get(struct mkt_vol_object *object,
+                              const H5VL_native_file_get_file_image_t *args, hid_t dxpl)
+{
+    struct mkt_vol_file *file = object->file;
+    struct mkt_error error = {0};
+    struct mkt_vol_silence silence;
+    void *context;
+
+    if (file->state->owner != getpid())
+        return mkt_vol_fail(
+            H5E_FILE, H5E_UNSUPPORTED,
+            "%s was opened by the parent of this forked process: open it in the child", file->path);
+    if (flush(object, dxpl) < 0 || mkt_vol_call_context_open(&context) < 0)
+        return -1;
+    mkt_vol_silence_begin(&silence);
+    error.status = make(file, args, &error);
+    H5Eclear2(H5E_DEFAULT);
+    mkt_vol_silence_end(&silence);
+    mkt_vol_call_context_close(context);
+    return error.status == MKT_OK ? 0 : mkt_vol_fail_status(&error);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Raw data from the market into the datasets of a native HDF5 file: an image without raw data goes
+ * in, a whole file comes out. Shared by h5market-save (the file is on disk) and the connector (it
+ * is in memory, for H5Fget_file_image). One thread; blocks as HDF5's writes do. HDF5 must not print
+ * errors by itself meanwhile.
+ */
+#ifndef MKT_VOL_SAVE_RAWDATA_H
+#define MKT_VOL_SAVE_RAWDATA_H
+
+#include <hdf5.h>
+
+#include "core/client/client.h"
+
+struct mkt_raw_array {
+    struct mkt_array meta;
+    bool any;          /* there may be pieces of it */
+    uint64_t position; /* the source's own */
+    void *own;         /* the source's own */
+};
+
+/* Where arrays and their pieces come from. */
+struct mkt_raw_source {
+    void *context;
+    struct mkt_client *client;
+    /* The array of a dataset. MKT_NOT_FOUND: its raw data is in the file already. */
+    enum mkt_status (*find)(void *context, const uint8_t token[MKT_TOKEN_BYTES],
+                            struct mkt_raw_array *array_out);
+    /* Its pieces that meet `want`, the later wins. */
+    enum mkt_status (*query)(void *context, const struct mkt_raw_array *array,
+                             const struct mkt_slab *want, mkt_piece_fn fn, void *fn_context,
+                             struct mkt_error *error);
+    /* Before a piece (0 bytes) and after it; what isn't MKT_OK ends it all. NULL: not wanted. */
+    enum mkt_status (*moved)(void *context, uint64_t bytes, struct mkt_error *error);
+};
+
+/* Writes all raw data of the datasets that can be reached from the root of `file`; `name` is the
+ * file's for messages. *found_out: arrays that have a dataset. The failures of the source and of
+ * HDF5 (MKT_IO_ERROR, MKT_NO_SPACE), MKT_CORRUPT for a dataset that isn't what the source says. */
+enum mkt_status mkt_raw_write(hid_t file, const char *name, const struct mkt_raw_source *source,
+                              uint64_t *found_out, struct mkt_error *error);
+/* Sets the error from HDF5's error stack, naming the object. */
+enum mkt_status mkt_raw_failed(const char *what, const char *name, struct mkt_error *error);
+
+/* ---- piece.c ---- */
+struct mkt_raw_dataset {
+    hid_t id, type; /* the file's own type: bytes go as they are */
+    const char *name;
+    struct mkt_array array;
+    const struct mkt_raw_source *source;
+    struct mkt_error *error;
+};
+/* Writes one piece into its dataset. */
+enum mkt_status mkt_raw_piece(struct mkt_raw_dataset *dataset, const struct mkt_piece *piece);
+
+#endif

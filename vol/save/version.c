@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A version's raw data into the file on disk: the index as a source, progress, and its end by a
+ * signal. */
+#include "vol/save/save.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "vol/save/rawdata.h"
+
+#define PROGRESS_AFTER_MS 2000
+
+/* ---- progress ---- */
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void progress_add(struct mkt_save_progress *progress, uint64_t bytes)
+{
+    uint64_t now = now_ms();
+    if (!progress->began_ms)
+        progress->began_ms = now;
+    progress->done_bytes += bytes;
+    bool last = progress->done_bytes == progress->total_bytes;
+    if (now - progress->began_ms < PROGRESS_AFTER_MS ||
+        (!last && now - progress->shown_ms < (progress->terminal ? 250 : 10000)))
+        return;
+    progress->shown_ms = now;
+    progress->shown = true;
+    fprintf(stderr, "%s%s: %.2f of %.2f GiB%s", progress->terminal ? "\r" : "", progress->name,
+            (double)progress->done_bytes / (1 << 30), (double)progress->total_bytes / (1 << 30),
+            progress->terminal && !last ? "" : "\n");
+}
+
+/* ---- the index as a source ---- */
+
+struct version {
+    const struct mkt_index_view *index;
+    struct mkt_save_progress *progress;
+};
+
+static enum mkt_status find(void *context, const uint8_t token[MKT_TOKEN_BYTES],
+                            struct mkt_raw_array *array_out)
+{
+    const struct version *version = context;
+    uint32_t position;
+    enum mkt_status status = mkt_index_view_find_token(version->index, token, &position);
+    if (status != MKT_OK)
+        return status;
+    array_out->position = position;
+    array_out->any = mkt_index_view_pieces(version->index, position) > 0;
+    return mkt_index_view_array(version->index, position, &array_out->meta);
+}
+
+static enum mkt_status query(void *context, const struct mkt_raw_array *array,
+                             const struct mkt_slab *want, mkt_piece_fn fn, void *fn_context,
+                             struct mkt_error *error)
+{
+    (void)error;
+    return mkt_index_view_query(((const struct version *)context)->index, (uint32_t)array->position,
+                                want, fn, fn_context);
+}
+
+static enum mkt_status moved(void *context, uint64_t bytes, struct mkt_error *error)
+{
+    if (bytes > 0)
+        progress_add(((const struct version *)context)->progress, bytes);
+    return mkt_save_is_interrupted()
+               ? mkt_error_set(error, MKT_CANCELLED, "interrupted; nothing was written")
+               : MKT_OK;
+}
+
+/* ---- the file ---- */
+
+static hid_t open_native(const char *path)
+{
+    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS), file = H5I_INVALID_HID;
+    if (fapl < 0)
+        return fapl;
+    /* The lock is ours already. */
+    if (H5Pset_vol(fapl, H5VL_NATIVE, NULL) >= 0 && H5Pset_fapl_sec2(fapl) >= 0 &&
+        H5Pset_file_locking(fapl, false, true) >= 0)
+        file = H5Fopen(path, H5F_ACC_RDWR, fapl);
+    H5Pclose(fapl);
+    return file;
+}
+
+enum mkt_status mkt_save_raw_data(const char *path, struct mkt_client *client,
+                                  const struct mkt_index_view *index,
+                                  struct mkt_save_progress *progress, struct mkt_error *error)
+{
+    struct version version = {.index = index, .progress = progress};
+    const struct mkt_raw_source source = {
+        .context = &version, .client = client, .find = find, .query = query, .moved = moved};
+    uint64_t found = 0;
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    if (index->arrays == 0)
+        return MKT_OK;
+    progress_add(progress, 0);
+    hid_t file = open_native(path);
+    if (file < 0)
+        return mkt_raw_failed("opening the image in", path, error);
+    enum mkt_status status = mkt_raw_write(file, path, &source, &found, error);
+    if (H5Fclose(file) < 0 && status == MKT_OK)
+        status = mkt_raw_failed("closing", path, error);
+    if (status == MKT_OK && found < index->arrays)
+        fprintf(stderr, "%s: %" PRIu64 " datasets have no name in the file any more; left out\n",
+                progress->name, index->arrays - found);
+    return status;
+}
+
+static enum mkt_status add_bytes(void *context, const struct mkt_piece *piece)
+{
+    *(uint64_t *)context += piece->data.length;
+    return MKT_OK;
+}
+
+enum mkt_status mkt_save_count_bytes(const struct mkt_index_view *index, uint64_t *bytes_out)
+{
+    uint64_t bytes = 0;
+    for (uint32_t position = 0; position < index->arrays; position++) {
+        struct mkt_array array;
+        struct mkt_slab whole;
+        uint64_t origin[MKT_MAX_RANK] = {0};
+        enum mkt_status status = mkt_index_view_array(index, position, &array);
+        if (status != MKT_OK)
+            return status;
+        mkt_slab_box(&whole, array.rank, origin, array.dims);
+        status = mkt_index_view_query(index, position, &whole, add_bytes, &bytes);
+        if (status != MKT_OK)
+            return status;
+    }
+    *bytes_out = bytes;
+    return MKT_OK;
+}
