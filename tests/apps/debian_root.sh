@@ -46,7 +46,8 @@ if [[ ${1-} == --inside ]]; then
     printf '#!/bin/sh\nexit 101\n' >"$work/usr/sbin/policy-rc.d"
     chmod 755 "$work/usr/sbin/policy-rc.d"
     mapfile -t packages < <(wanted)
-    in_root apt-get update
+    # A mirror may lag, and sid's lists expire after a week; their signature counts.
+    in_root apt-get -o Acquire::Check-Valid-Until=false update
     in_root apt-get -o APT::Sandbox::User=root install -y --no-install-recommends "${packages[@]}"
     in_root apt-get clean
     rm -rf "$work"/var/lib/apt/lists/*
