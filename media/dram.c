@@ -44,6 +44,21 @@ static int create_memfd(uint64_t size_bytes)
     return -1;
 }
 
+/* What a process's limits have to do with a failure. */
+static const char *remedy(int reason)
+{
+    switch (reason) {
+    case EMFILE:
+        return " (the daemon's limit of open files, `ulimit -Hn`: raise it where it is started)";
+    case ENOMEM:
+        return " (its limit of address space, `ulimit -Hv`? raise it where the daemon is started, "
+               "or "
+               "lower `arena` in h5market.yaml)";
+    default:
+        return "";
+    }
+}
+
 static enum mkt_status create(uint64_t size_bytes, void **arena_out, struct mkt_error *error_out)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size = (size_bytes + page - 1) & ~(page - 1);
@@ -64,16 +79,19 @@ static enum mkt_status create(uint64_t size_bytes, void **arena_out, struct mkt_
     }
     arena->fd = create_memfd(size);
     if (arena->fd < 0) {
-        status = mkt_error_set(error_out, mkt_status_from_errno(errno), "memfd of %llu bytes: %s",
-                               (unsigned long long)size, strerror(errno));
+        int reason = errno;
+        status =
+            mkt_error_set(error_out, mkt_status_from_errno(reason), "memfd of %llu bytes: %s%s",
+                          (unsigned long long)size, strerror(reason), remedy(reason));
         goto err_free_map;
     }
     arena->base =
         mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, arena->fd, 0);
     if (arena->base == MAP_FAILED) {
-        status = mkt_error_set(error_out, mkt_status_from_errno(errno),
-                               "mapping an arena of %llu bytes: %s", (unsigned long long)size,
-                               strerror(errno));
+        int reason = errno;
+        status = mkt_error_set(error_out, mkt_status_from_errno(reason),
+                               "mapping an arena of %llu bytes: %s%s", (unsigned long long)size,
+                               strerror(reason), remedy(reason));
         goto err_close_fd;
     }
     madvise(arena->base, size, MADV_HUGEPAGE); /* a wish: kernels without it serve small pages */

@@ -23,6 +23,9 @@
 #define ARENA_BYTES_MAX   (UINT64_C(64) << 30)
 #define ARENA_BYTES_UNIT  (UINT64_C(2) << 20)
 #define OTHER_DESCRIPTORS 64u
+/* What bounds objects and connections where it is the tighter bound. */
+#define FILES_LIMIT \
+    "the daemon's limit of open files, `ulimit -Hn`: raise it where the daemon is started"
 
 uint64_t mkt_daemon_now_ms(void)
 {
@@ -76,10 +79,15 @@ static void set_limits(struct mkt_daemon *daemon)
     uint64_t spare = files.rlim_cur > 2 * OTHER_DESCRIPTORS ? files.rlim_cur - OTHER_DESCRIPTORS
                                                             : OTHER_DESCRIPTORS;
     daemon->connections_max = config->max_connections;
-    if (daemon->connections_max > spare / 4)
+    daemon->connections_max_by = "'max_connections'";
+    if (daemon->connections_max > spare / 4) {
         daemon->connections_max = (uint32_t)(spare / 4);
-    if (limits->max_objects > spare / 2)
+        daemon->connections_max_by = FILES_LIMIT;
+    }
+    if (limits->max_objects > spare / 2) {
         limits->max_objects = (uint32_t)(spare / 2);
+        limits->max_objects_by = FILES_LIMIT;
+    }
 }
 
 static void log_start(const struct mkt_daemon *daemon)
@@ -136,9 +144,11 @@ static void take_connection(struct mkt_daemon *daemon, int fd)
     struct mkt_error error;
 
     if (daemon->connections_count >= daemon->connections_max) {
-        log_refusal(daemon, "as many programs are connected as may be ('max_connections')");
-        turn_away(fd, MKT_NO_SPACE,
-                  "the daemon has as many connections as it may (see 'max_connections')");
+        char why[256];
+        snprintf(why, sizeof(why), "the daemon has %u connections, the most that it may (%s)",
+                 daemon->connections_count, daemon->connections_max_by);
+        log_refusal(daemon, why);
+        turn_away(fd, MKT_NO_SPACE, why);
         return;
     }
     if (mkt_connection_create(&daemon->loop, fd, &mkt_shell_connection_ops, daemon, &connection,

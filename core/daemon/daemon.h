@@ -45,6 +45,7 @@ struct mkt_daemon {
     struct mkt_vigil vigil;
     struct mkt_connection *connections; /* open ones and those whose process still lives */
     uint32_t connections_count, open_count, connections_max;
+    const char *connections_max_by; /* what to raise for more of them */
     uint64_t last_session;
     uint64_t last_writer;               /* session that committed last */
     uint64_t started_ms, idle_since_ms; /* idle_since 0: not idle */

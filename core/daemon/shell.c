@@ -136,15 +136,15 @@ static void op_write(void *context, const struct mkt_extent *extent, const void 
     memcpy(address, bytes, extent->length);
 }
 
-static enum mkt_status op_grow(void *context, uint32_t arena, uint64_t size_bytes)
+static enum mkt_status op_grow(void *context, uint32_t arena, uint64_t size_bytes,
+                               struct mkt_error *error)
 {
     struct mkt_daemon *daemon = context;
-    struct mkt_error error;
-    enum mkt_status status = mkt_arenas_grow(&daemon->arenas, arena, size_bytes, &error);
+    enum mkt_status status = mkt_arenas_grow(&daemon->arenas, arena, size_bytes, error);
     char size[32];
 
     if (status != MKT_OK)
-        mkt_log_error("pages", "no new arena: %s", error.text);
+        mkt_log_error("pages", "no new arena: %s", error->text);
     else
         mkt_log_info("pages", "arena %u of %s", arena,
                      mkt_config_show_size(size_bytes, size, sizeof(size)));

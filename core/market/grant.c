@@ -22,7 +22,9 @@ static enum mkt_status grow(struct mkt_market *market)
     space = mkt_space_create(market->limits.arena_bytes);
     if (!space)
         return MKT_NO_MEMORY;
-    status = market->ops.grow(market->context, market->arenas + 1, market->limits.arena_bytes);
+    market->no_arena = (struct mkt_error){.status = MKT_OK};
+    status = market->ops.grow(market->context, market->arenas + 1, market->limits.arena_bytes,
+                              &market->no_arena);
     if (status != MKT_OK) {
         mkt_space_destroy(space);
         return status;
@@ -65,6 +67,13 @@ enum mkt_status mkt_bytes_alloc(struct mkt_market *market, uint64_t bytes, uint6
     status = grow(market);
     return status == MKT_OK ? alloc_in(market, market->arenas - 1, bytes, align, extent_out)
                             : status;
+}
+
+const char *mkt_bytes_why(const struct mkt_market *market, enum mkt_status status)
+{
+    const struct mkt_error *error = &market->no_arena;
+
+    return error->status == status && error->text[0] ? error->text : mkt_status_text(status);
 }
 
 static void defer(struct mkt_market *market, const struct mkt_extent *extent, uint64_t bytes)
@@ -311,7 +320,8 @@ void mkt_grant_request(struct mkt_market *market, struct session *session,
                         session->program, session->grants.count);
     else
         mkt_reply_error(market, session, msg->request, status,
-                        "the market daemon could not get memory: %s", mkt_status_text(status));
+                        "the market daemon could not get memory: %s",
+                        mkt_bytes_why(market, status));
 }
 
 static void wait_end(struct mkt_market *market, struct grant_wait *wait)
@@ -375,10 +385,12 @@ void mkt_grant_tick(struct mkt_market *market, uint64_t now_ms)
         mkt_reply_error(market, wait->session, wait->request, MKT_NO_SPACE,
                         "the market is full: waited %.1f s for %s; limit %s (`memory` in "
                         "h5market.yaml); %s; raise it, keep fewer versions, or "
-                        "`h5market rm` what is not needed",
+                        "`h5market rm` what is not needed%s%.300s",
                         (double)(now_ms - wait->started_ms) / 1000,
                         mkt_size_text(wait->bytes, size[0]),
-                        mkt_size_text(market->limits.memory_bytes, size[1]), use);
+                        mkt_size_text(market->limits.memory_bytes, size[1]), use,
+                        market->no_arena.text[0] ? "; no more memory was to be had: " : "",
+                        market->no_arena.text);
         wait_end(market, wait);
     }
 }

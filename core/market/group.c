@@ -556,7 +556,8 @@ void mkt_group_lookup(struct mkt_market *market, struct session *session, const 
     } else {
         mkt_reply_error(market, session, msg->request, status,
                         "the index of an array of '%s' could not be made: %s",
-                        mkt_path_text(member->group->object->name.path), mkt_status_text(status));
+                        mkt_path_text(member->group->object->name.path),
+                        mkt_bytes_why(market, status));
     }
     free(bytes);
 }

@@ -251,6 +251,7 @@ struct mkt_market {
 
     struct mkt_space **arena;
     uint32_t arenas, max_arenas;
+    struct mkt_error no_arena; /* why the last attempt to make one failed; MKT_OK: it didn't */
     uint64_t used_bytes;
     uint64_t live_bytes, published_bytes; /* of versions: data and images; the same with indexes, in
                                              whole granules */
@@ -308,6 +309,8 @@ bool mkt_session_give(struct mkt_market *market, struct session *session,
 /* `over_limit`: an index may use a little more than the limit. MKT_NO_SPACE, MKT_NO_MEMORY. */
 enum mkt_status mkt_bytes_alloc(struct mkt_market *market, uint64_t bytes, uint64_t align,
                                 bool over_limit, struct mkt_extent *extent_out);
+/* What to say of its failure: cause and remedy where it is known. */
+const char *mkt_bytes_why(const struct mkt_market *market, enum mkt_status status);
 void mkt_bytes_free(struct mkt_market *market, const struct mkt_extent *extent);
 /* Nobody's any more, but not safe to use again, and no memory to say so: gone for the market's
  * life. */

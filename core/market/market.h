@@ -46,7 +46,8 @@ struct mkt_market_limits {
     uint32_t
         commit_timeout_ms; /* ... for the others' COMMIT, counted from the group's last message */
     uint32_t max_objects, max_groups, max_waiting; /* bounds of the tables */
-    uint32_t max_pieces;                           /* of one version */
+    const char *max_objects_by; /* what to raise for more objects; NULL: `max_objects` */
+    uint32_t max_pieces;        /* of one version */
 };
 
 /* Called from within the functions below; must not call back into the market. */
@@ -57,8 +58,10 @@ struct mkt_market_ops {
                  const struct mkt_extent *populate);
     /* Puts bytes into an extent (an index); they must be there before any later send. */
     void (*write)(void *context, const struct mkt_extent *extent, const void *bytes);
-    /* Makes arena `arena` (ids count from 1) of arena_bytes. */
-    enum mkt_status (*grow)(void *context, uint32_t arena, uint64_t size_bytes);
+    /* Makes arena `arena` (ids count from 1) of arena_bytes. A failure's cause and remedy go into
+     * `error`, and from there to who asked for the bytes. */
+    enum mkt_status (*grow)(void *context, uint32_t arena, uint64_t size_bytes,
+                            struct mkt_error *error);
     /* A range became free. May be NULL. */
     void (*freed)(void *context, const struct mkt_extent *extent);
     /* The object is gone for good (withdrawn, or beyond `keep`): its stub, if it still stands, goes

@@ -404,8 +404,10 @@ static void open_create(struct mkt_market *market, struct group *group, struct o
     else if (status == MKT_NO_SPACE)
         mkt_open_fail(market, group, status,
                       "'%s' was not created: the market holds %u objects, the most that it may "
-                      "(`max_objects`)",
-                      mkt_path_text(group->name.path), market->limits.max_objects);
+                      "(%s)",
+                      mkt_path_text(group->name.path), market->limits.max_objects,
+                      market->limits.max_objects_by ? market->limits.max_objects_by
+                                                    : "`max_objects`");
     else
         fail_out_of_memory(market, group);
 }

@@ -256,9 +256,12 @@ static enum mkt_status write_index(struct mkt_market *market, struct version *ve
         char size[2][32];
 
         mkt_error_set(error, status,
-                      "there is no room for its index of %s; limit %s (`memory` in h5market.yaml)",
+                      "there is no room for its index of %s; limit %s (`memory` in h5market.yaml)"
+                      "%s%.400s",
                       mkt_size_text(length, size[0]),
-                      mkt_size_text(market->limits.memory_bytes, size[1]));
+                      mkt_size_text(market->limits.memory_bytes, size[1]),
+                      market->no_arena.text[0] ? "; no more memory was to be had: " : "",
+                      market->no_arena.text);
     }
     free(bytes);
     return status;

@@ -157,9 +157,11 @@ static void on_write(void *context, const struct mkt_extent *extent, const void 
     memcpy(world_bytes(extent), bytes, extent->length);
 }
 
-static enum mkt_status on_grow(void *context, uint32_t arena, uint64_t size_bytes)
+static enum mkt_status on_grow(void *context, uint32_t arena, uint64_t size_bytes,
+                               struct mkt_error *error)
 {
     (void)context;
+    (void)error;
     SIM_CHECK(arena == world.arenas + 1 && arena <= MAX_ARENAS, "arena %u is not the next one",
               arena);
     memory_leave();

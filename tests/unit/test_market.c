@@ -34,6 +34,7 @@ static struct {
     unsigned replies, dropped_stubs, refused;
     uint8_t last_dropped[MKT_ID_BYTES];
     uint64_t now;
+    enum mkt_status no_arena; /* what the next request for an arena ends with */
 } shell;
 
 static void on_send(void *context, uint64_t session, const struct mkt_msg *msg,
@@ -55,9 +56,12 @@ static void on_write(void *context, const struct mkt_extent *extent, const void 
     memcpy(shell.arena[extent->arena - 1] + extent->offset, bytes, extent->length);
 }
 
-static enum mkt_status on_grow(void *context, uint32_t arena, uint64_t size_bytes)
+static enum mkt_status on_grow(void *context, uint32_t arena, uint64_t size_bytes,
+                               struct mkt_error *error)
 {
     (void)context;
+    if (shell.no_arena)
+        return mkt_error_set(error, shell.no_arena, "mapping it: out of it (a knob)");
     assert_true(arena >= 1 && arena <= ARENAS);
     shell.arena[arena - 1] = calloc(1, size_bytes);
     return MKT_OK;
@@ -1143,6 +1147,12 @@ static void test_bounds_are_named(void **state)
     publish(1, open_msg("a.h5", MKT_INTENT_CREATE));
     say(1, open_msg("b.h5", MKT_INTENT_CREATE));
     take_error(1, MKT_NO_SPACE, "`max_objects`");
+    mkt_market_destroy(shell.market);
+    limits.max_objects_by = "another bound";
+    start(&limits);
+    publish(1, open_msg("a.h5", MKT_INTENT_CREATE));
+    say(1, open_msg("b.h5", MKT_INTENT_CREATE));
+    take_error(1, MKT_NO_SPACE, "another bound");
     say(2, waiting(open_msg("b.h5", MKT_INTENT_READ), 1000, 0));
     say(3, waiting(open_msg("b.h5", MKT_INTENT_READ), 1000, 0));
     take_error(3, MKT_NO_SPACE, "`max_waiting`");
@@ -1152,6 +1162,25 @@ static void test_bounds_are_named(void **state)
     open_ok(2, open_msg("a.h5", MKT_INTENT_READ));
     say(3, open_msg("a.h5", MKT_INTENT_READ));
     take_error(3, MKT_NO_SPACE, "`max_writers`");
+}
+
+static void test_no_arena_says_why(void **state)
+{
+    (void)state;
+    granted(1, ARENA);
+    shell.no_arena = MKT_NO_MEMORY;
+    grant(2, ARENA, 74);
+    take_error(2, MKT_NO_MEMORY, "mapping it: out of it (a knob)");
+    shell.no_arena = MKT_NO_SPACE; /* something may come free meanwhile */
+    grant(2, ARENA, 75);
+    pass(1000);
+    take_error(2, MKT_NO_SPACE, "no more memory was to be had: mapping it");
+    shell.no_arena = MKT_OK;
+    granted(2, ARENA);
+    grant(2, ARENA, 76);
+    pass(1000);
+    struct reply reply = take_error(2, MKT_NO_SPACE, "the market is full");
+    assert_null(strstr(reply.text, "no more memory"));
 }
 
 static void test_foreign_bytes_are_refused(void **state)
@@ -1273,6 +1302,7 @@ int main(void)
         MARKET_TEST(test_grants_of_the_dead_wait_for_reclaim),
         MARKET_TEST(test_cancel_ends_each_kind_of_wait),
         MARKET_TEST(test_bounds_are_named),
+        MARKET_TEST(test_no_arena_says_why),
         MARKET_TEST(test_foreign_bytes_are_refused),
         MARKET_TEST(test_piece_that_does_not_fit_its_array_is_refused),
         MARKET_TEST(test_array_listed_twice_is_not_published),
