@@ -26,7 +26,7 @@ step() {
 }
 
 # What may differ: places in a file, times, addresses in memory, the size of chunk indexes. Of HDF5's error
-# stacks the first line stays.
+# stacks the first line stays, and of an abort of HDF5's own (h5diff -p of 2.2) that it was one.
 normalise() {
     sed -E -e "s|$top/$1|.|g" \
         -e 's/Location: +[0-9]+:[0-9]+/Location: N/; s/(Modified: +).*/\1T/; s/shared-1:[0-9]+/shared-1:N/' \
@@ -35,6 +35,7 @@ normalise() {
         -e 's/[a-z_]+seconds=[0-9.]+/S/g; s/ in [0-9.]+ s$/ in S/' \
         -e 's/^( +OFFSET ).*/\1N/' \
         -e '/^\tChunked datasets:/{n; s/Index: .*/Index: N/}' \
+        -e '/^HDF5: infinite loop closing library/{n; s/.*/INTERFACES/}; s/: line [0-9]+: +[0-9]+ Aborted/: Aborted/' \
         -e '/^ *#[0-9]{3}: /d; /^ *(major|minor): /d; /^HDF5-DIAG/d; /H5Market/d'
 }
 
