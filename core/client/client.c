@@ -306,6 +306,10 @@ void mkt_client_rule(const struct mkt_client *client, const char *path, struct m
             rule.publish = found->publish;
         if (found->publish_close != 0)
             rule.publish_close = found->publish_close;
+        if (found->durability != 0)
+            rule.durability = found->durability;
+        rule.priority = found->priority;
+        rule.backup = found->backup;
     }
     *rule_out = rule;
 }

@@ -115,6 +115,39 @@ enum mkt_status mkt_client_withdraw_replaced(struct mkt_client *client, const ch
                                              const uint8_t object[MKT_ID_BYTES],
                                              struct mkt_error *error);
 
+/* ---- files on disk of what is in memory (mode BOTH) ---- */
+struct mkt_save_state {
+    uint64_t files, bytes, failing;  /* not saved yet; of these, whose last attempt failed */
+    char text[MKT_ERROR_TEXT_BYTES]; /* why the first of them */
+};
+/* Waits until the path's file is safe (NULL: all are), at most wait_ms; *state_out is what is still
+ * to be saved then. MKT_NOT_FOUND: the market has nothing there. */
+enum mkt_status mkt_client_save_wait(struct mkt_client *client, const char *path, uint32_t wait_ms,
+                                     struct mkt_save_state *state_out, struct mkt_error *error);
+
+/* For an archiver: one version that is to become a file. */
+struct mkt_save_order {
+    uint8_t object[MKT_ID_BYTES];
+    uint64_t version;
+    const void *image, *index; /* mapped until mkt_client_save_done */
+    uint64_t image_bytes, index_bytes;
+    char *path; /* malloc'ed; where the file goes */
+    bool has_stub;
+    struct mkt_file_identity file, placed; /* as in MKT_MSG_SAVE_ORDER */
+};
+/* Waits for an order; MKT_TIMED_OUT: none came in wait_ms. The caller frees order_out->path. */
+enum mkt_status mkt_client_save_next(struct mkt_client *client, uint32_t wait_ms,
+                                     struct mkt_save_order *order_out, struct mkt_error *error);
+/* May the file `file`, which is whole and on disk, go to its place? MKT_CANCELLED: nobody wants it
+ * any more. */
+enum mkt_status mkt_client_save_place(struct mkt_client *client, const struct mkt_save_order *order,
+                                      const struct mkt_file_identity *file,
+                                      struct mkt_error *error);
+/* Ends an order: MKT_OK and the file that stands there now, or why there is none. */
+enum mkt_status mkt_client_save_done(struct mkt_client *client, const struct mkt_save_order *order,
+                                     const struct mkt_error *outcome,
+                                     const struct mkt_file_identity *file, struct mkt_error *error);
+
 /* What stands at a path, without a daemon. */
 enum mkt_path_kind {
     MKT_PATH_NONE,

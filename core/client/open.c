@@ -140,6 +140,9 @@ static void fill_open(const struct opening *opening, struct mkt_msg_open *open)
         open->after_ms = opening->client->started_ms > 0 ? opening->client->started_ms : 1;
     open->keep = rule->keep;
     open->publish_close = rule->publish == MKT_PUBLISH_CLOSE ? rule->publish_close : 0;
+    open->durability = rule->durability;
+    open->priority = rule->priority;
+    open->backup = rule->backup != 0;
     open->set = (struct mkt_bytes){rule->pattern, (uint32_t)strlen(rule->pattern)};
     open->has_stub = opening->place.kind == MKT_PLACE_STUB;
     mkt_place_name(&opening->place, &open->name);

@@ -143,8 +143,31 @@ static const struct mkt_schema_field rule_fields[] = {
      .kind = MKT_VALUE_MODE,
      .offset = RULE(mode),
      .standard_text = "`memory`",
-     .help = "`memory`: the file exists in memory only. `file`: it is an ordinary file, the market "
-             "leaves it alone."},
+     .help =
+         "`both`: the file is in memory when its writer closes it, and on disk soon after. "
+         "`memory`: it exists in memory only. `file`: it is an ordinary file, the market leaves "
+         "it alone."},
+    {.key = "durability",
+     .kind = MKT_VALUE_DURABILITY,
+     .offset = RULE(durability),
+     .standard_text = "`async`",
+     .help = "In mode `both`, what a writer's close waits for. `async`: for nothing, the version "
+             "stays in memory until its file is safe. `close`: until the file is on disk. `none`: "
+             "for nothing, and under pressure it may be replaced or dropped unsaved."},
+    {.key = "priority",
+     .kind = MKT_VALUE_COUNT,
+     .offset = RULE(priority),
+     .maximum = 1000000,
+     .standard_text = "`0`",
+     .help = "What is saved first: the highest."},
+    {.key = "backup",
+     .kind = MKT_VALUE_YES_NO,
+     .offset = RULE(backup),
+     .maximum = 1,
+     .standard_text = "`false`",
+     .help =
+         "Whether the newest version is saved when the market is told to end (SIGTERM), also in "
+         "mode `memory`, before what has no `backup`."},
     {.key = "keep",
      .kind = MKT_VALUE_COUNT,
      .offset = RULE(keep),

@@ -47,9 +47,13 @@ const char *mkt_schema_notation(enum mkt_value_kind kind)
     case MKT_VALUE_LEVEL:
         return "error, warning, info or debug";
     case MKT_VALUE_MODE:
-        return "memory or file";
+        return "both, memory or file";
     case MKT_VALUE_PUBLISH:
         return "close, flush, or close and a number such as close 2";
+    case MKT_VALUE_DURABILITY:
+        return "async, close or none";
+    case MKT_VALUE_YES_NO:
+        return "true or false";
     case MKT_VALUE_PATTERN:
         return "a pattern of 1 to 4096 characters";
     }
@@ -179,19 +183,30 @@ static enum mkt_status set_size_or_percent(const struct mkt_schema_field *field,
     return status;
 }
 
-static enum mkt_status set_mode(const struct mkt_schema_field *field, const char *value,
-                                uint32_t *mode_out, struct mkt_error *error)
+struct word {
+    const char *word;
+    uint32_t value;
+};
+
+static const struct word modes[] = {
+    {"both", MKT_MODE_BOTH}, {"memory", MKT_MODE_MEMORY}, {"file", MKT_MODE_FILE}, {NULL, 0}};
+static const struct word durabilities[] = {{"async", MKT_DURABILITY_ASYNC},
+                                           {"close", MKT_DURABILITY_CLOSE},
+                                           {"none", MKT_DURABILITY_NONE},
+                                           {NULL, 0}};
+static const struct word yes_no[] = {{"true", 1}, {"false", 0}, {"yes", 1}, {"no", 0}, {NULL, 0}};
+
+static enum mkt_status set_word(const struct mkt_schema_field *field, const char *value,
+                                const struct word *words, uint32_t *value_out,
+                                struct mkt_error *error)
 {
-    if (strcmp(value, "memory") == 0)
-        *mode_out = MKT_MODE_MEMORY;
-    else if (strcmp(value, "file") == 0)
-        *mode_out = MKT_MODE_FILE;
-    else if (strcmp(value, "both") == 0)
-        return mkt_error_set(error, MKT_INVALID,
-                             "mode 'both' is not available yet: use memory or file");
-    else
-        return bad_value(field, value, error);
-    return MKT_OK;
+    for (; words->word; words++) {
+        if (strcmp(value, words->word) == 0) {
+            *value_out = words->value;
+            return MKT_OK;
+        }
+    }
+    return bad_value(field, value, error);
 }
 
 static enum mkt_status set_publish(const struct mkt_schema_field *field, const char *value,
@@ -267,7 +282,11 @@ enum mkt_status mkt_schema_set(const struct mkt_schema_field *field, const char 
     case MKT_VALUE_LEVEL:
         return set_level(field, value, at, error);
     case MKT_VALUE_MODE:
-        return set_mode(field, value, at, error);
+        return set_word(field, value, modes, at, error);
+    case MKT_VALUE_DURABILITY:
+        return set_word(field, value, durabilities, at, error);
+    case MKT_VALUE_YES_NO:
+        return set_word(field, value, yes_no, at, error);
     case MKT_VALUE_PUBLISH:
         return set_publish(field, value, at, error);
     case MKT_VALUE_PATTERN:

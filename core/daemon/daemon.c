@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/daemon/daemon.h"
+#include "core/daemon/archiver.h"
 #include "core/daemon/pages.h"
 #include "core/daemon/stubs.h"
 
@@ -319,7 +320,8 @@ enum mkt_status mkt_daemon_create(const struct mkt_daemon_options *options,
     daemon->rules = mkt_rules_cache_create();
     daemon->stubs = mkt_stubs_create(daemon);
     daemon->pages = mkt_pages_create(daemon);
-    if (!daemon->market || !daemon->rules || !daemon->stubs || !daemon->pages)
+    daemon->archivers = mkt_archivers_create(daemon);
+    if (!daemon->market || !daemon->rules || !daemon->stubs || !daemon->pages || !daemon->archivers)
         goto err_parts;
     status = mkt_folder_listen(&daemon->folder, &daemon->listen_fd, error);
     if (status != MKT_OK)
@@ -340,10 +342,12 @@ err_listen:
     mkt_folder_unlisten(&daemon->folder);
     close(daemon->listen_fd);
 err_parts:
-    if (daemon->pages) {
+    if (daemon->pages)
         mkt_pages_stop(daemon->pages);
-        uv_run(&daemon->loop, UV_RUN_DEFAULT);
-    }
+    if (daemon->archivers)
+        mkt_archivers_stop(daemon->archivers);
+    uv_run(&daemon->loop, UV_RUN_DEFAULT);
+    mkt_archivers_destroy(daemon->archivers);
     mkt_pages_destroy(daemon->pages);
     mkt_stubs_destroy(daemon->stubs);
     mkt_rules_cache_destroy(daemon->rules);
@@ -403,6 +407,7 @@ static void close_handles(struct mkt_daemon *daemon)
     uv_close((uv_handle_t *)&daemon->interrupt, NULL);
     mkt_vigil_close(&daemon->vigil);
     mkt_pages_stop(daemon->pages);
+    mkt_archivers_stop(daemon->archivers);
 }
 
 void mkt_daemon_destroy(struct mkt_daemon *daemon)
@@ -426,6 +431,7 @@ void mkt_daemon_destroy(struct mkt_daemon *daemon)
                         "a file system or the node's memory doesn't answer: not waiting for it");
         _exit(0);
     }
+    mkt_archivers_destroy(daemon->archivers);
     mkt_pages_destroy(daemon->pages);
     mkt_stubs_destroy(daemon->stubs);
     mkt_rules_cache_destroy(daemon->rules);

@@ -21,6 +21,7 @@
 struct mkt_rules_cache;
 struct mkt_stubs;
 struct mkt_pages;
+struct mkt_archivers;
 
 struct mkt_daemon {
     uv_loop_t loop;
@@ -35,6 +36,7 @@ struct mkt_daemon {
     struct mkt_arenas arenas;
     struct mkt_stubs *stubs;
     struct mkt_pages *pages;
+    struct mkt_archivers *archivers;
     struct mkt_rules_cache *rules;
 
     int listen_fd,

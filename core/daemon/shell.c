@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/daemon/archiver.h"
 #include "core/daemon/daemon.h"
 #include "core/daemon/pages.h"
 #include "core/daemon/stubs.h"
@@ -100,6 +101,19 @@ err_held:
     return false;
 }
 
+/* A file goes where its stub is now. */
+static void send_order(struct mkt_daemon *daemon, struct mkt_connection *connection,
+                       const struct mkt_msg *message)
+{
+    struct mkt_msg order = *message;
+    char path[PATH_MAX];
+
+    if (order.save_order.has_stub &&
+        mkt_stubs_path(daemon->stubs, order.save_order.object, path, sizeof(path)))
+        order.save_order.path = (struct mkt_bytes){path, (uint32_t)strlen(path)};
+    mkt_connection_send_message(connection, &order, -1);
+}
+
 static void op_send(void *context, uint64_t session, const struct mkt_msg *message,
                     const struct mkt_extent *populate)
 {
@@ -116,7 +130,10 @@ static void op_send(void *context, uint64_t session, const struct mkt_msg *messa
             return;
         }
     }
-    mkt_connection_send_message(connection, message, -1);
+    if (message->type == MKT_MSG_SAVE_ORDER)
+        send_order(daemon, connection, message);
+    else
+        mkt_connection_send_message(connection, message, -1);
 }
 
 static void op_write(void *context, const struct mkt_extent *extent, const void *bytes)
@@ -261,6 +278,13 @@ static void handle_open(struct mkt_daemon *daemon, struct mkt_connection *connec
     mkt_market_message(daemon->market, connection->session, message, mkt_daemon_now_ms());
 }
 
+static void log_failed_save(const struct mkt_msg_save_done *done)
+{
+    if (done->status != MKT_OK)
+        mkt_log_warning("archiver", "not saved, and tried again: %.*s", (int)done->text.length,
+                        done->text.length > 0 ? (const char *)done->text.data : "");
+}
+
 static void handle_greeted(struct mkt_daemon *daemon, struct mkt_connection *connection,
                            const struct mkt_msg *message, int *fd)
 {
@@ -279,6 +303,13 @@ static void handle_greeted(struct mkt_daemon *daemon, struct mkt_connection *con
     case MKT_MSG_LOOKUP:
     case MKT_MSG_CLOSE:
     case MKT_MSG_WITHDRAW:
+    case MKT_MSG_SAVE_NEXT:
+    case MKT_MSG_SAVE_PLACE:
+    case MKT_MSG_SAVE_WAIT:
+        mkt_market_message(daemon->market, connection->session, message, mkt_daemon_now_ms());
+        break;
+    case MKT_MSG_SAVE_DONE:
+        log_failed_save(&message->save_done);
         mkt_market_message(daemon->market, connection->session, message, mkt_daemon_now_ms());
         break;
     case MKT_MSG_MAP:
@@ -378,6 +409,7 @@ void mkt_shell_settle(struct mkt_daemon *daemon)
         mkt_pages_note_publish(daemon->pages, mkt_daemon_now_ms());
     }
     mkt_pages_settle(daemon->pages);
+    mkt_archivers_settle(daemon->archivers, usage.unsaved_versions);
     if (!daemon->stopping)
         set_deadline(daemon);
 }

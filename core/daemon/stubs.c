@@ -143,20 +143,28 @@ static bool is_still_ours(const struct held_file *file)
            !mkt_stub_is_valid(&stub) || memcmp(stub.object, file->object, MKT_ID_BYTES) == 0;
 }
 
+/* Where the file of a descriptor is now, as far as the kernel tells. */
+static bool path_of(int fd, char *path_out, size_t capacity)
+{
+    char link[64];
+
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path_out, capacity - 1);
+    if (length <= 0 || path_out[0] != '/')
+        return false;
+    path_out[length] = '\0';
+    return true;
+}
+
 /* Removes the file behind a descriptor where its name still leads to it. */
 static void remove_file(const struct held_file *file)
 {
-    char link[64], path[PATH_MAX];
+    char path[PATH_MAX];
     struct stat held, there;
     int fd = file->fd;
 
-    if (!is_still_ours(file))
+    if (!is_still_ours(file) || !path_of(fd, path, sizeof(path)))
         return;
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    ssize_t length = readlink(link, path, sizeof(path) - 1);
-    if (length <= 0 || path[0] != '/')
-        return;
-    path[length] = '\0';
     if (fstat(fd, &held) == 0 && lstat(path, &there) == 0 && held.st_dev == there.st_dev &&
         held.st_ino == there.st_ino)
         unlink(path);
@@ -176,6 +184,14 @@ static void removal_done(uv_work_t *work, int status)
     (void)status;
     put_file(removal->file);
     free(removal);
+}
+
+bool mkt_stubs_path(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES], char *path_out,
+                    size_t capacity)
+{
+    const struct stub *stub = find(stubs, object);
+
+    return stub && path_of(stub->file->fd, path_out, capacity);
 }
 
 void mkt_stubs_drop(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES], bool unlink)
@@ -241,10 +257,10 @@ static void scan_done(uv_work_t *work, int status)
     for (size_t i = 0; i < scan->count; i++) {
         struct look *look = &scan->looks[i];
         struct stub *stub = find(stubs, look->object);
-        if (status == 0 && look->removed && stub && stub->file == look->file) {
+        if (status == 0 && look->removed && stub && stub->file == look->file &&
+            mkt_market_stub_removed(stubs->daemon->market, look->object, now_ms) &&
+            find(stubs, look->object) == stub)
             forget(stubs, stub);
-            mkt_market_stub_removed(stubs->daemon->market, look->object, now_ms);
-        }
         put_file(look->file);
     }
     free(scan);

@@ -24,4 +24,8 @@ void mkt_stubs_drop_all(struct mkt_stubs *stubs);
 void mkt_stubs_scan(struct mkt_stubs *stubs);
 uint32_t mkt_stubs_count(const struct mkt_stubs *stubs);
 
+/* Where the stub is now; false: not known. */
+bool mkt_stubs_path(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES], char *path_out,
+                    size_t capacity);
+
 #endif

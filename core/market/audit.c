@@ -127,9 +127,12 @@ static void audit_members(struct audit *audit, const struct group *group)
           (unsigned long long)group->file, left, group->left);
     AUDIT(audit, present == group->present, "file %llu has %u ranks, not %u",
           (unsigned long long)group->file, present, group->present);
-    AUDIT(audit, committed == group->committed, "file %llu has %u commits, not %u",
-          (unsigned long long)group->file, committed, group->committed);
-    AUDIT(audit, committed == 0 || (group->timed && !group->poisoned),
+    AUDIT(audit, (group->published ? 0 : committed) == group->committed,
+          "file %llu has %u commits, not %u", (unsigned long long)group->file, committed,
+          group->committed);
+    AUDIT(audit,
+          committed == 0 || (group->published ? group->awaits && group->awaits->save.closer == group
+                                              : group->timed && !group->poisoned),
           "commits of file %llu wait for ever", (unsigned long long)group->file);
 }
 
@@ -162,7 +165,8 @@ static void audit_group(struct audit *audit, const struct group *group)
           "the deadline of file %llu is not known", (unsigned long long)group->file);
     AUDIT(audit,
           group->state != GROUP_WRITING ||
-              (group->object->writer == group) == (!group->poisoned && !group->object->gone),
+              (group->object->writer == group) ==
+                  (!group->poisoned && !group->published && !group->object->gone),
           "file %llu and the writer of its object do not fit", (unsigned long long)group->file);
     own_ranges(audit, &group->spoilt, "a group's spoilt bytes");
     if (group->image)
@@ -228,7 +232,42 @@ static uint32_t count_pins(const struct mkt_market *market, const struct version
         pins++;
         *readers_out += group->state == GROUP_READING;
     }
-    return pins;
+    return pins + (version->save.saver != NULL);
+}
+
+static void audit_save(struct audit *audit, const struct version *version)
+{
+    const struct save *save = &version->save;
+    const struct version *listed;
+    bool unsaved = false, saved = false;
+
+    DL_FOREACH2(audit->market->unsaved, listed, save_next)
+    unsaved |= listed == version;
+    DL_FOREACH2(audit->market->saved, listed, save_next)
+    saved |= listed == version;
+    AUDIT(audit,
+          unsaved == (save->state == SAVE_PENDING || save->state == SAVE_RUNNING ||
+                      save->state == SAVE_PLACING) &&
+              saved == (save->state == SAVE_SAVED),
+          "version %llu of '%s' is in the wrong list of saves", (unsigned long long)version->number,
+          version->object->name.path);
+    AUDIT(audit,
+          (save->saver != NULL) == (save->state == SAVE_RUNNING || save->state == SAVE_PLACING),
+          "version %llu of '%s' and its saver do not fit", (unsigned long long)version->number,
+          version->object->name.path);
+    AUDIT(audit, !version->retired || (save->state != SAVE_PENDING && save->state != SAVE_SAVED),
+          "a retired version is still to be saved");
+}
+
+static void audit_saves(struct audit *audit)
+{
+    const struct version *version;
+    uint64_t count = 0;
+
+    DL_FOREACH2(audit->market->unsaved, version, save_next)
+    count++;
+    AUDIT(audit, count == audit->market->unsaved_count, "%llu versions are unsaved, not %llu",
+          (unsigned long long)count, (unsigned long long)audit->market->unsaved_count);
 }
 
 static void audit_version(struct audit *audit, const struct version *version)
@@ -243,6 +282,7 @@ static void audit_version(struct audit *audit, const struct version *version)
           "a retired version without readers keeps its bytes");
     AUDIT(audit, !version->object->gone || version->retired,
           "a version of a withdrawn object is not retired");
+    audit_save(audit, version);
     own_extent(audit, &version->index, "a version's index");
     if (version->image)
         count(audit, version->image, 0);
@@ -307,6 +347,7 @@ static uint32_t count_object_references(const struct mkt_market *market,
 {
     struct group *group, *next;
     struct version *version;
+    const struct save_wait *wait;
     uint32_t references = !object->gone;
 
     HASH_ITER (hh, market->groups, group, next) {
@@ -316,6 +357,8 @@ static uint32_t count_object_references(const struct mkt_market *market,
     {
         references += version->object == object;
     }
+    DL_FOREACH (market->save_waits, wait)
+        references += wait->object == object;
     return references;
 }
 
@@ -506,6 +549,7 @@ enum mkt_status mkt_market_audit(const struct mkt_market *market, struct mkt_err
     audit_grant_waits(&audit);
     audit_versions(&audit);
     audit_objects(&audit);
+    audit_saves(&audit);
     audit_pieces(&audit);
     audit_bytes(&audit);
     free(audit.owned);

@@ -170,6 +170,30 @@ static void end_round(struct mkt_market *market, struct group *group)
     group->image = NULL;
 }
 
+void mkt_commit_saved(struct mkt_market *market, struct group *group, enum mkt_status status,
+                      const char *why)
+{
+    struct mkt_msg answer = {.type = MKT_MSG_COMMITTED};
+
+    answer.version.version = group->version_number;
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        struct member *member = &group->member[rank];
+        struct session *session = member->session;
+
+        if (member->state != MEMBER_COMMITTING)
+            continue;
+        answer.request = member->request;
+        mkt_member_done(market, member);
+        if (status == MKT_OK)
+            mkt_reply(market, session, &answer, NULL);
+        else
+            mkt_reply_error(market, session, answer.request, status,
+                            "'%s' is published in memory, but its file is not on disk yet: %s; it "
+                            "is tried again",
+                            mkt_path_text(group->object->name.path), why);
+    }
+}
+
 /* Publishes what can't fail any more. */
 static void publish(struct mkt_market *market, struct group *group, struct version *version,
                     uint64_t now_ms)
@@ -192,7 +216,14 @@ static void publish(struct mkt_market *market, struct group *group, struct versi
     if (keep_open)
         drop_unlisted(market, group);
     end_round(market, group);
-    answer_all(market, group, group->version_number);
+    group->published = !keep_open;
+    if (group->published && version->save.state == SAVE_PENDING &&
+        version->save.durability == MKT_DURABILITY_CLOSE) {
+        version->save.closer = group;
+        group->awaits = version;
+    } else {
+        answer_all(market, group, group->version_number);
+    }
     if (gone)
         mkt_version_unpin(market, version, false);
     else
@@ -214,6 +245,7 @@ static void finish(struct mkt_market *market, struct group *group, uint64_t now_
         if (!keep_open && group->version_open && !object->gone)
             mkt_version_close(market, group->version_open, group->publish_close, now_ms);
         end_round(market, group);
+        group->published = !keep_open;
         answer_all(market, group, group->version_number);
         if (!keep_open && object->writer == group)
             object->writer = NULL;

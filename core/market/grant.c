@@ -46,8 +46,8 @@ static enum mkt_status alloc_in(struct mkt_market *market, uint32_t at, uint64_t
     return status;
 }
 
-enum mkt_status mkt_bytes_alloc(struct mkt_market *market, uint64_t bytes, uint64_t align,
-                                bool over_limit, struct mkt_extent *extent_out)
+static enum mkt_status alloc(struct mkt_market *market, uint64_t bytes, uint64_t align,
+                             bool over_limit, struct mkt_extent *extent_out)
 {
     uint64_t limit = market->limits.memory_bytes;
     enum mkt_status status;
@@ -74,6 +74,19 @@ const char *mkt_bytes_why(const struct mkt_market *market, enum mkt_status statu
     const struct mkt_error *error = &market->no_arena;
 
     return error->status == status && error->text[0] ? error->text : mkt_status_text(status);
+}
+
+/* What is on disk as well gives way. */
+enum mkt_status mkt_bytes_alloc(struct mkt_market *market, uint64_t bytes, uint64_t align,
+                                bool over_limit, struct mkt_extent *extent_out)
+{
+    enum mkt_status status;
+
+    do
+        status = alloc(market, bytes, align, over_limit, extent_out);
+    while (status == MKT_NO_SPACE && bytes <= market->limits.arena_bytes &&
+           bytes <= market->limits.memory_bytes && mkt_save_evict(market));
+    return status;
 }
 
 static void defer(struct mkt_market *market, const struct mkt_extent *extent, uint64_t bytes)

@@ -132,6 +132,28 @@ struct set {
     UT_hash_handle hh;
 };
 
+/*
+ * NONE: memory only.   PENDING <-failure, its saver's end- RUNNING -SAVE_PLACE-> PLACING -> SAVED
+ *                      PENDING -SAVE_ORDER-> RUNNING
+ */
+enum save_state {
+    SAVE_NONE,
+    SAVE_PENDING,
+    SAVE_RUNNING,
+    SAVE_PLACING, /* its file may be at its place already */
+    SAVE_SAVED
+};
+
+struct save {
+    enum save_state state;
+    uint32_t durability, priority;
+    uint32_t tries;                  /* failed ones */
+    uint64_t retry_ms;               /* PENDING: not before */
+    struct session *saver;           /* RUNNING, PLACING */
+    struct mkt_file_identity placed; /* dev and ino of what PLACING puts there */
+    struct group *closer; /* whose ranks' COMMITs are answered when it is saved; NULL: none */
+};
+
 struct version {
     struct object *object; /* referenced */
     uint64_t number, published_ms;
@@ -146,6 +168,8 @@ struct version {
     uint32_t closes;        /* writers' closes since the create, its own included */
     bool hidden;            /* `publish: close N`: for writers only, until the Nth close */
     bool retired;
+    struct save save;
+    struct version *save_prev, *save_next; /* of the unsaved, or of the saved; see save.c */
     struct set *set;
     struct version *prev, *next;         /* of the object, ascending, not retired */
     struct version *set_prev, *set_next; /* of the set, not retired */
@@ -162,6 +186,9 @@ struct object {
     uint64_t last_version;
     struct group *writer;
     uint32_t keep;
+    uint32_t mode, durability, priority; /* as its last writer's rule said */
+    bool backup;
+    char *save_failure; /* why its last save failed; NULL: it didn't */
     struct set *set;
     uint32_t references; /* the tables', versions', writer groups' */
     UT_hash_handle hh, hh_file, hh_place;
@@ -206,8 +233,9 @@ struct group {
 
     /* What rank 0 asked. */
     uint32_t intent, mode, wait_ms, writer_timeout_ms, keep, publish_close;
+    uint32_t durability, priority;
     uint64_t version, after_ms;
-    bool has_stub, has_name;
+    bool has_stub, has_name, backup;
     struct owned_name name;
     char *set;
 
@@ -222,7 +250,9 @@ struct group {
     char cause[512];
     struct group_array *arrays;
     uint32_t pieces;
-    struct ranges spoilt; /* added after the poisoning */
+    bool published;         /* for the last time: what is left are ranks to be answered */
+    struct version *awaits; /* its file has to be safe before the COMMITs are answered */
+    struct ranges spoilt;   /* added after the poisoning */
     struct mkt_array *listed;
     uint32_t listed_count, listed_capacity;
     struct held_image *image;
@@ -236,6 +266,15 @@ struct grant_wait {
     struct session *session;
     uint64_t request, bytes, align, started_ms, deadline_ms;
     struct grant_wait *prev, *next;
+};
+
+/* An archiver that has nothing to do, or a program that waits for files to be safe. */
+struct save_wait {
+    struct session *session;
+    uint64_t request, deadline_ms;
+    bool is_archiver;
+    struct object *object; /* referenced; NULL: all */
+    struct save_wait *prev, *next;
 };
 
 struct failed_join {
@@ -271,6 +310,12 @@ struct mkt_market {
     uint32_t waiting_grants;
     struct version *versions;
     uint32_t versions_count;
+    struct version *unsaved; /* PENDING, RUNNING, PLACING, in order of publication */
+    struct version *saved;   /* SAVED and not retired, the first to be given up first */
+    uint64_t unsaved_count, unsaved_bytes;
+    struct save_wait *save_waits;
+    uint32_t save_waits_count;
+    uint64_t now_ms;           /* of the call in hand */
     uint64_t next_deadline_ms; /* not later than the true one */
 
     struct withdrawn withdrawn[MKT_WITHDRAWN_REMEMBERED];
@@ -346,6 +391,9 @@ void mkt_object_put(struct mkt_market *market, struct object *object);
 enum mkt_status mkt_object_set_retention(struct mkt_market *market, struct object *object,
                                          const char *pattern, uint32_t keep);
 void mkt_set_put(struct mkt_market *market, struct set *set);
+/* The object is known by this real file from now on, and has no stub any more. */
+void mkt_object_set_file(struct mkt_market *market, struct object *object,
+                         const struct mkt_file_identity *file);
 /* Takes it out of the tables if it has neither version nor writer. */
 void mkt_object_settle(struct mkt_market *market, struct object *object, const char *why);
 /* All versions retire, and it goes, whoever writes it. Returns how many versions. */
@@ -366,6 +414,8 @@ void mkt_image_drop(struct mkt_market *market, struct held_image *image);
  * yet. */
 enum mkt_status mkt_version_build(struct mkt_market *market, struct group *group,
                                   struct version **version_out, struct mkt_error *error);
+/* Retires what is beyond the set's `keep`, but for what is still to be saved. */
+void mkt_set_apply(struct mkt_market *market, struct set *set);
 /* Makes it the newest, and applies retention. */
 void mkt_version_publish(struct mkt_market *market, struct version *version, uint64_t now_ms);
 void mkt_version_retire(struct mkt_market *market, struct version *version);
@@ -411,7 +461,32 @@ void mkt_group_array_free(struct mkt_market *market, struct group *group,
 /* Frees the groups that all their members have left. */
 void mkt_group_reap(struct mkt_market *market);
 
+/* ---- save.c ---- */
+/* A version of mode BOTH became visible. */
+void mkt_save_begin(struct mkt_market *market, struct version *version);
+/* It retires: unless its save has begun, it won't be saved any more. */
+void mkt_save_give_up(struct mkt_market *market, struct version *version);
+/* It must not go before it is saved. */
+bool mkt_save_is_owed(const struct version *version);
+/* Gives up a saved version that nobody reads, for its memory. False: there is none. */
+bool mkt_save_evict(struct mkt_market *market);
+void mkt_save_next(struct mkt_market *market, struct session *session, const struct mkt_msg *msg);
+void mkt_save_place(struct mkt_market *market, struct session *session, const struct mkt_msg *msg);
+void mkt_save_done(struct mkt_market *market, struct session *session, const struct mkt_msg *msg);
+void mkt_save_wait(struct mkt_market *market, struct session *session, const struct mkt_msg *msg);
+bool mkt_save_cancel(struct mkt_market *market, struct session *session, uint64_t request);
+/* True while a file of it may be on its way to its place. */
+bool mkt_save_is_placing(const struct mkt_market *market, const struct object *object);
+/* Its waits end, and what it was saving is to be saved by another. */
+void mkt_save_forget(struct mkt_market *market, struct session *session);
+/* Orders for archivers that wait, answers for who waits for them. */
+void mkt_save_serve(struct mkt_market *market);
+void mkt_save_tick(struct mkt_market *market);
+
 /* ---- commit.c ---- */
+/* Answers the COMMITs of a group that waited for its file: MKT_OK, or why it isn't safe. */
+void mkt_commit_saved(struct mkt_market *market, struct group *group, enum mkt_status status,
+                      const char *why);
 void mkt_commit_request(struct mkt_market *market, struct session *session,
                         const struct mkt_msg *msg, uint64_t now_ms);
 void mkt_commit_tick(struct mkt_market *market, struct group *group, uint64_t now_ms);

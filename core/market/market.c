@@ -52,6 +52,7 @@ void mkt_market_destroy(struct mkt_market *market)
     HASH_ITER (hh, market->sessions, session, next_session) {
         session->ended = true;
         mkt_grant_forget(market, session);
+        mkt_save_forget(market, session);
     }
     destroy_groups(market);
     HASH_ITER (hh, market->objects, object, next_object) {
@@ -144,7 +145,7 @@ static void cancel(struct mkt_market *market, struct session *session, uint64_t 
 {
     struct member *member;
 
-    if (mkt_grant_cancel(market, session, request))
+    if (mkt_grant_cancel(market, session, request) || mkt_save_cancel(market, session, request))
         return;
     DL_FOREACH (session->members, member) {
         if (member->request == request &&
@@ -159,6 +160,11 @@ static void cancel(struct mkt_market *market, struct session *session, uint64_t 
     if (member->state == MEMBER_WAITING) {
         mkt_open_fail(market, group, MKT_CANCELLED, "'%s' was not opened: %s gave up waiting",
                       group->has_name ? mkt_path_text(group->name.path) : "a file", who);
+    } else if (group->published) {
+        mkt_reply_error(market, session, request, MKT_CANCELLED,
+                        "'%s' is published in memory; whether its file is safe was not waited for",
+                        mkt_path_text(group->object->name.path));
+        mkt_member_done(market, member);
     } else {
         mkt_reply_error(market, session, request, MKT_CANCELLED,
                         "'%s' was not published: the wait was ended",
@@ -234,6 +240,18 @@ static void dispatch(struct mkt_market *market, struct session *session, const s
     case MKT_MSG_WITHDRAW:
         withdraw(market, session, msg, now_ms);
         break;
+    case MKT_MSG_SAVE_NEXT:
+        mkt_save_next(market, session, msg);
+        break;
+    case MKT_MSG_SAVE_PLACE:
+        mkt_save_place(market, session, msg);
+        break;
+    case MKT_MSG_SAVE_DONE:
+        mkt_save_done(market, session, msg);
+        break;
+    case MKT_MSG_SAVE_WAIT:
+        mkt_save_wait(market, session, msg);
+        break;
     default:
         mkt_refuse(market, session, "it sent a message that is not for the market");
         break;
@@ -245,6 +263,7 @@ void mkt_settle(struct mkt_market *market)
     mkt_group_reap(market);
     mkt_bytes_retry_deferred(market);
     mkt_grant_serve(market);
+    mkt_save_serve(market);
 }
 
 void mkt_market_message(struct mkt_market *market, uint64_t id, const struct mkt_msg *msg,
@@ -255,22 +274,28 @@ void mkt_market_message(struct mkt_market *market, uint64_t id, const struct mkt
     if (!session || session->ended || session->refused)
         return;
     market->requests++;
+    market->now_ms = now_ms;
     dispatch(market, session, msg, now_ms);
     mkt_settle(market);
 }
 
-void mkt_market_stub_removed(struct mkt_market *market, const uint8_t id[MKT_ID_BYTES],
+bool mkt_market_stub_removed(struct mkt_market *market, const uint8_t id[MKT_ID_BYTES],
                              uint64_t now_ms)
 {
     struct object *object = mkt_object_by_id(market, id);
 
-    if (!object)
-        return;
+    /* Not while its own file takes the stub's place. */
+    if (object && mkt_save_is_placing(market, object))
+        return false;
+    if (!object || !object->has_stub)
+        return true;
+    market->now_ms = now_ms;
     mkt_object_get(object);
     mkt_object_withdraw(market, object, true, "withdrawn: its file was removed");
     mkt_open_wake(market, object, now_ms);
     mkt_object_put(market, object);
     mkt_settle(market);
+    return true;
 }
 
 /* ---- time ---- */
@@ -305,6 +330,7 @@ void mkt_market_tick(struct mkt_market *market, uint64_t now_ms)
 
     if (now_ms < market->next_deadline_ms)
         return;
+    market->now_ms = now_ms;
     mkt_grant_tick(market, now_ms);
     while ((group = first_expired(market, now_ms))) {
         if (group->state == GROUP_WRITING)
@@ -320,4 +346,5 @@ void mkt_market_tick(struct mkt_market *market, uint64_t now_ms)
     DL_FOREACH (market->grant_waits, wait) {
         mkt_note_deadline(market, wait->deadline_ms);
     }
+    mkt_save_tick(market);
 }

@@ -97,8 +97,9 @@ void mkt_market_message(struct mkt_market *market, uint64_t session, const struc
 void mkt_market_tick(struct mkt_market *market, uint64_t now_ms);
 uint64_t mkt_market_next_deadline(const struct mkt_market *market);
 
-/* The stub of this object was removed: its versions are withdrawn. */
-void mkt_market_stub_removed(struct mkt_market *market, const uint8_t object[MKT_ID_BYTES],
+/* The stub of this object was removed: its versions are withdrawn. False: not so, since the
+ * object's own file may be taking its place; look again later. */
+bool mkt_market_stub_removed(struct mkt_market *market, const uint8_t object[MKT_ID_BYTES],
                              uint64_t now_ms);
 
 /* What an observer may ask. Nothing here changes state; strings live until the next change. */
@@ -107,6 +108,7 @@ struct mkt_market_usage {
         published_bytes; /* used = all that isn't free */
     uint64_t live_bytes; /* of versions a reader can open or has open: data + images */
     uint32_t arenas, sessions, objects, versions, groups, waiting_opens, waiting_grants;
+    uint64_t unsaved_versions, unsaved_bytes;           /* mode BOTH: not on disk yet */
     uint64_t publishes, withdrawals, requests, replies; /* requests: one-way messages, too */
 };
 void mkt_market_usage(const struct mkt_market *market, struct mkt_market_usage *usage_out);

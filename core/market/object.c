@@ -270,6 +270,21 @@ enum mkt_status mkt_object_rename(struct mkt_market *market, struct object *obje
     return MKT_NO_MEMORY;
 }
 
+void mkt_object_set_file(struct mkt_market *market, struct object *object,
+                         const struct mkt_file_identity *file)
+{
+    table_remove(market, object);
+    object->has_stub = false;
+    object->name.file_dev = file->dev;
+    object->name.file_ino = file->ino;
+    object->name.file_size = file->size;
+    object->name.file_mtime_ns = file->mtime_ns;
+    object->name.file_birth_ns = file->birth_ns;
+    /* Without memory for it the object can be found by its id only; the file has its data. */
+    if (table_enter(market, object) != MKT_OK)
+        table_remove(market, object);
+}
+
 void mkt_object_get(struct object *object)
 {
     object->references++;
@@ -291,6 +306,7 @@ void mkt_object_put(struct mkt_market *market, struct object *object)
     assert(object->gone && !object->versions && !object->writer);
     mkt_set_put(market, object->set);
     mkt_owned_name_fini(&object->name);
+    free(object->save_failure);
     free(object);
 }
 

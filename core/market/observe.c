@@ -22,6 +22,8 @@ void mkt_market_usage(const struct mkt_market *market, struct mkt_market_usage *
         .groups = HASH_COUNT(market->groups),
         .waiting_opens = market->waiting_opens,
         .waiting_grants = market->waiting_grants,
+        .unsaved_versions = market->unsaved_count,
+        .unsaved_bytes = market->unsaved_bytes,
         .publishes = market->publishes,
         .withdrawals = market->withdrawals,
         .requests = market->requests,

@@ -380,6 +380,10 @@ static void begin_writing(struct mkt_market *market, struct group *group, struct
         return;
     }
     object->writer = group;
+    object->mode = group->mode;
+    object->durability = group->durability ? group->durability : MKT_DURABILITY_ASYNC;
+    object->priority = group->priority;
+    object->backup = group->backup;
     begin(market, group, GROUP_WRITING, object, version);
     mkt_open_wake(market, object, now_ms);
 }
@@ -480,6 +484,9 @@ static enum mkt_status take_request(struct group *group, const struct mkt_msg_op
     group->writer_timeout_ms = open->writer_timeout_ms;
     group->keep = open->keep;
     group->publish_close = open->publish_close;
+    group->durability = open->durability;
+    group->priority = open->priority;
+    group->backup = open->backup;
     group->version = open->version;
     group->after_ms = open->after_ms;
     group->has_stub = open->has_stub;

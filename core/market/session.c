@@ -64,6 +64,10 @@ static void member_gone(struct mkt_market *market, struct member *member, uint64
         member->state = MEMBER_GONE;
         break;
     case GROUP_WRITING:
+        if (group->published) {
+            member->state = MEMBER_GONE;
+            break;
+        }
         if (member->state == MEMBER_COMMITTING)
             group->committed--;
         member->state = MEMBER_GONE;
@@ -93,7 +97,9 @@ void mkt_market_session_end(struct mkt_market *market, uint64_t id, uint64_t now
     if (!session || session->ended)
         return;
     session->ended = true;
+    market->now_ms = now_ms;
     mkt_grant_forget(market, session);
+    mkt_save_forget(market, session);
     while ((member = first_present(session)))
         member_gone(market, member, now_ms);
     mkt_settle(market);
@@ -105,6 +111,7 @@ void mkt_market_session_reclaim(struct mkt_market *market, uint64_t id, uint64_t
 
     if (!session)
         return;
+    market->now_ms = now_ms;
     mkt_market_session_end(market, id, now_ms);
     while (session->members)
         mkt_member_done(market, session->members);

@@ -360,10 +360,24 @@ struct version *mkt_version_visible(const struct object *object)
     return version;
 }
 
-static void apply_set_retention(struct mkt_market *market, struct set *set)
+/* The oldest that may go of those beyond `keep`; NULL: none, or they are still to be saved. */
+static struct version *first_to_go(const struct set *set)
 {
-    while (set->count > set->keep) {
-        struct version *oldest = set->versions;
+    struct version *version = set->versions;
+
+    for (uint32_t i = set->keep; i < set->count; i++, version = version->set_next) {
+        if (!mkt_save_is_owed(version))
+            return version;
+    }
+    return NULL;
+}
+
+void mkt_set_apply(struct mkt_market *market, struct set *set)
+{
+    struct version *oldest;
+
+    set->references++;
+    while ((oldest = first_to_go(set))) {
         struct object *object = oldest->object;
         char why[128];
 
@@ -373,6 +387,7 @@ static void apply_set_retention(struct mkt_market *market, struct set *set)
         mkt_object_settle(market, object, why);
         mkt_object_put(market, object);
     }
+    mkt_set_put(market, set);
 }
 
 static void apply_retention(struct mkt_market *market, struct version *version)
@@ -380,9 +395,7 @@ static void apply_retention(struct mkt_market *market, struct version *version)
     struct object *object = version->object;
 
     if (version->set) {
-        version->set->references++;
-        apply_set_retention(market, version->set);
-        mkt_set_put(market, version->set);
+        mkt_set_apply(market, version->set);
         return;
     }
     while (object->count > (object->keep ? object->keep : 1))
@@ -413,6 +426,7 @@ static void reveal(struct mkt_market *market, struct version *version, uint64_t 
         DL_APPEND2(version->set->versions, version, set_prev, set_next);
         version->set->count++;
     }
+    mkt_save_begin(market, version);
     apply_retention(market, version);
 }
 
@@ -465,6 +479,7 @@ void mkt_version_retire(struct mkt_market *market, struct version *version)
         mkt_set_put(market, version->set);
         version->set = NULL;
     }
+    mkt_save_give_up(market, version);
     if (version->pins == 0)
         destroy(market, version);
 }

@@ -73,6 +73,9 @@ static void walk_open(struct mkt_codec *codec, struct mkt_msg_open *open)
     mkt_codec_u64(codec, &open->after_ms);
     mkt_codec_u32(codec, &open->keep);
     mkt_codec_u32(codec, &open->publish_close);
+    mkt_codec_range(codec, &open->durability, 0, MKT_DURABILITY_NONE);
+    mkt_codec_u32(codec, &open->priority);
+    mkt_codec_bool(codec, &open->backup);
     mkt_codec_bool(codec, &open->has_stub);
     mkt_codec_bytes(codec, &open->set);
     walk_name(codec, &open->name);
@@ -148,6 +151,44 @@ static void walk_answer(struct mkt_codec *codec, struct mkt_msg_answer *answer)
     mkt_codec_bytes(codec, &answer->json);
 }
 
+static void walk_identity(struct mkt_codec *codec, struct mkt_file_identity *file)
+{
+    mkt_codec_u64(codec, &file->dev);
+    mkt_codec_u64(codec, &file->ino);
+    mkt_codec_u64(codec, &file->size);
+    mkt_codec_u64(codec, &file->mtime_ns);
+    mkt_codec_u64(codec, &file->birth_ns);
+}
+
+static void walk_save_order(struct mkt_codec *codec, struct mkt_msg_save_order *order)
+{
+    mkt_codec_raw(codec, order->object, sizeof(order->object));
+    mkt_codec_u64(codec, &order->version);
+    mkt_codec_extent(codec, &order->image);
+    mkt_codec_extent(codec, &order->index);
+    walk_identity(codec, &order->file);
+    walk_identity(codec, &order->placed);
+    mkt_codec_bool(codec, &order->has_stub);
+    mkt_codec_bytes(codec, &order->path);
+}
+
+static void walk_save_done(struct mkt_codec *codec, struct mkt_msg_save_done *done)
+{
+    mkt_codec_raw(codec, done->object, sizeof(done->object));
+    mkt_codec_u64(codec, &done->version);
+    walk_identity(codec, &done->file);
+    mkt_codec_range(codec, &done->status, MKT_OK, MKT_STATUS_COUNT - 1);
+    mkt_codec_bytes(codec, &done->text);
+}
+
+static void walk_save_state(struct mkt_codec *codec, struct mkt_msg_save_state *state)
+{
+    mkt_codec_u64(codec, &state->files);
+    mkt_codec_u64(codec, &state->bytes);
+    mkt_codec_u64(codec, &state->failing);
+    mkt_codec_bytes(codec, &state->text);
+}
+
 /* The requests that a client sends. */
 static void walk_request(struct mkt_codec *codec, struct mkt_msg *msg)
 {
@@ -195,6 +236,22 @@ static void walk_request(struct mkt_codec *codec, struct mkt_msg *msg)
     case MKT_MSG_STOP:
         mkt_codec_bool(codec, &msg->stop.discard);
         break;
+    case MKT_MSG_SAVE_NEXT:
+        mkt_codec_u32(codec, &msg->save_next.wait_ms);
+        break;
+    case MKT_MSG_SAVE_PLACE:
+        mkt_codec_raw(codec, msg->save_place.object, sizeof(msg->save_place.object));
+        mkt_codec_u64(codec, &msg->save_place.version);
+        walk_identity(codec, &msg->save_place.file);
+        break;
+    case MKT_MSG_SAVE_DONE:
+        walk_save_done(codec, &msg->save_done);
+        break;
+    case MKT_MSG_SAVE_WAIT:
+        mkt_codec_u32(codec, &msg->save_wait.wait_ms);
+        mkt_codec_bool(codec, &msg->save_wait.all);
+        walk_name(codec, &msg->save_wait.name);
+        break;
     default:
         codec->failed = true;
     }
@@ -235,8 +292,16 @@ static void walk_payload(struct mkt_codec *codec, struct mkt_msg *msg)
     case MKT_MSG_ANSWER:
         walk_answer(codec, &msg->answer);
         break;
+    case MKT_MSG_SAVE_ORDER:
+        walk_save_order(codec, &msg->save_order);
+        break;
+    case MKT_MSG_SAVE_STATE:
+        walk_save_state(codec, &msg->save_state);
+        break;
     case MKT_MSG_CANCEL:
     case MKT_MSG_STOPPED:
+    case MKT_MSG_SAVE_PLACED:
+    case MKT_MSG_SAVE_NOTED:
         break;
     default:
         walk_request(codec, msg);

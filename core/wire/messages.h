@@ -72,6 +72,14 @@ enum mkt_msg_type {
     MKT_MSG_ANSWER,
     MKT_MSG_STOP,
     MKT_MSG_STOPPED,
+    MKT_MSG_SAVE_NEXT,
+    MKT_MSG_SAVE_ORDER,
+    MKT_MSG_SAVE_PLACE,
+    MKT_MSG_SAVE_PLACED,
+    MKT_MSG_SAVE_DONE,
+    MKT_MSG_SAVE_NOTED,
+    MKT_MSG_SAVE_WAIT,
+    MKT_MSG_SAVE_STATE,
     MKT_MSG_TYPE_END
 };
 
@@ -104,6 +112,19 @@ enum mkt_mode {
     MKT_MODE_MEMORY = 1,
     MKT_MODE_FILE,
     MKT_MODE_BOTH
+};
+
+/* When a writer's close returns, and what is owed to its version (mode BOTH). */
+enum mkt_durability {
+    MKT_DURABILITY_ASYNC = 1, /* at once; the version stays in memory until its file is safe */
+    MKT_DURABILITY_CLOSE,     /* when the file is safe */
+    MKT_DURABILITY_NONE       /* at once; the version may be replaced before it is saved */
+};
+
+/* A regular file, to be known again. */
+struct mkt_file_identity {
+    uint64_t dev, ino; /* ino 0: none */
+    uint64_t size, mtime_ns, birth_ns;
 };
 
 struct mkt_msg_hello {
@@ -140,6 +161,9 @@ struct mkt_msg_open {
     uint32_t keep; /* CREATE, READ_WRITE: versions kept in the set; 0 = the default (1 a path) */
     uint32_t publish_close; /* CREATE, READ_WRITE: versions appear from the Nth close after the
                                create on; 0 = 1 */
+    uint32_t durability;    /* CREATE, READ_WRITE, mode BOTH: enum mkt_durability; 0 = ASYNC */
+    uint32_t priority;      /* CREATE, READ_WRITE: of its saves, the highest first */
+    bool backup;            /* CREATE, READ_WRITE: saved at the market's end, whatever its mode */
     bool has_stub; /* name.object is the object of a stub that stands there; its descriptor rides
                       along at create */
     struct mkt_bytes set; /* the rule's pattern that `keep` counts over */
@@ -242,6 +266,43 @@ struct mkt_msg_answer {
     uint32_t part, parts;
     struct mkt_bytes json;
 };
+/* ---- saving, for the archiver: versions of mode BOTH become files ---- */
+struct mkt_msg_save_next { /* waits for something to save; MKT_TIMED_OUT: nothing came */
+    uint32_t wait_ms;
+};
+struct mkt_msg_save_order { /* the version is pinned until SAVE_DONE or the end of the session */
+    uint8_t object[MKT_ID_BYTES];
+    uint64_t version;
+    struct mkt_extent image, index;
+    struct mkt_bytes path; /* where the file goes: that of the stub, if it has one, of the moment */
+    bool has_stub;
+    struct mkt_file_identity file;   /* what it is written over */
+    struct mkt_file_identity placed; /* dev and ino of the file that an attempt which didn't end was
+                                        about to put there */
+};
+struct mkt_msg_save_place { /* the file is whole: may it go to its place? SAVE_PLACED: it may */
+    uint8_t object[MKT_ID_BYTES];
+    uint64_t version;
+    struct mkt_file_identity file;
+};
+struct mkt_msg_save_done { /* answered by SAVE_NOTED */
+    uint8_t object[MKT_ID_BYTES];
+    uint64_t version;
+    uint32_t status;               /* enum mkt_status; MKT_OK: it is on disk */
+    struct mkt_bytes text;         /* why not */
+    struct mkt_file_identity file; /* that stands there now */
+};
+struct mkt_msg_save_wait { /* answered when nothing is unsaved, or at the time */
+    bool all;              /* else the name's object */
+    uint32_t wait_ms;
+    struct mkt_name name;
+};
+struct mkt_msg_save_state {
+    uint64_t files, bytes; /* not saved yet */
+    uint64_t failing;      /* of these, those whose last attempt failed */
+    struct mkt_bytes text; /* why the first of them */
+};
+
 struct mkt_msg_stop {
     bool discard; /* also when versions exist only in memory */
 };
@@ -273,6 +334,12 @@ struct mkt_msg {
         struct mkt_msg_query query;
         struct mkt_msg_answer answer;
         struct mkt_msg_stop stop;
+        struct mkt_msg_save_next save_next;
+        struct mkt_msg_save_order save_order;
+        struct mkt_msg_save_place save_place;
+        struct mkt_msg_save_done save_done;
+        struct mkt_msg_save_wait save_wait;
+        struct mkt_msg_save_state save_state;
     };
 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* A rule takes no less than this. */
-#define RULE_MIN_BYTES 32
+#define RULE_MIN_BYTES 44
 
 static void walk_rule(struct mkt_codec *codec, struct mkt_rule *rule, struct mkt_bytes *pattern)
 {
@@ -16,6 +16,9 @@ static void walk_rule(struct mkt_codec *codec, struct mkt_rule *rule, struct mkt
     mkt_codec_u32(codec, &rule->writer_timeout_ms);
     mkt_codec_range(codec, &rule->publish, 0, MKT_PUBLISH_FLUSH);
     mkt_codec_u32(codec, &rule->publish_close);
+    mkt_codec_range(codec, &rule->durability, 0, MKT_DURABILITY_NONE);
+    mkt_codec_u32(codec, &rule->priority);
+    mkt_codec_range(codec, &rule->backup, 0, 1);
 }
 
 static void walk_rules(struct mkt_codec *codec, const struct mkt_rule *rules, uint32_t count)

@@ -24,6 +24,9 @@ struct mkt_rule {
     uint32_t writer_timeout_ms; /* 0: the default */
     uint32_t publish;           /* enum mkt_publish; 0: the default */
     uint32_t publish_close; /* `publish: close N`: versions appear from the Nth close on; 0 = 1 */
+    uint32_t durability;    /* enum mkt_durability; 0: the default */
+    uint32_t priority;      /* of its saves, the highest first */
+    uint32_t backup;        /* 1: saved at the market's end, whatever the mode */
 };
 
 /* Encodes `count` rules; *bytes_out is malloc'ed and the caller's. */

@@ -181,10 +181,14 @@ static void test_config_wrong_value_names_line_and_notation(void **state)
     assert_rejected(
         "files: [{match: a, publish: close 0}]\n",
         "h5market.yaml:1: 'close 0' is out of range for 'publish': it takes 1 to 1000000");
-    assert_rejected("files:\n- match: a\n  mode: both\n",
-                    "h5market.yaml:3: mode 'both' is not available yet: use memory or file");
+    assert_rejected("files:\n- match: a\n  durability: disk\n",
+                    "h5market.yaml:3: 'disk' isn't a value of 'durability': it takes async, close "
+                    "or none");
+    assert_rejected("files:\n- match: a\n  backup: maybe\n",
+                    "h5market.yaml:3: 'maybe' isn't a value of 'backup': it takes true or false");
     assert_rejected("files:\n- match: a\n  mode: disk\n",
-                    "h5market.yaml:3: 'disk' isn't a value of 'mode': it takes memory or file");
+                    "h5market.yaml:3: 'disk' isn't a value of 'mode': it takes both, memory "
+                    "or file");
     assert_rejected("files:\n- match: ''\n",
                     "h5market.yaml:2: 'match' takes a pattern of 1 to 4096 characters");
 }

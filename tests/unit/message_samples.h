@@ -64,6 +64,8 @@ static inline void sample_open(uint64_t *state, struct message_sample *sample)
     open->intent = (uint32_t)random_below(state, MKT_INTENT_PROBE + 1);
     open->mode = (uint32_t)random_below(state, MKT_MODE_BOTH + 1);
     open->has_stub = random_below(state, 2) == 1;
+    open->durability = (uint32_t)random_below(state, MKT_DURABILITY_NONE + 1);
+    open->backup = random_below(state, 2) == 1;
     open->set = sample_text(state, sample);
     sample_name(state, sample, &open->name);
     sample->has_fd = random_below(state, 2) == 1;
@@ -157,6 +159,24 @@ static inline void sample_small(uint64_t *state, struct message_sample *sample)
         break;
     case MKT_MSG_STOP:
         msg->stop.discard = random_below(state, 2) == 1;
+        break;
+    case MKT_MSG_SAVE_ORDER:
+        sample_fill(state, &msg->save_order, sizeof(msg->save_order));
+        msg->save_order.has_stub = random_below(state, 2) == 1;
+        msg->save_order.path = sample_text(state, sample);
+        break;
+    case MKT_MSG_SAVE_DONE:
+        sample_fill(state, &msg->save_done, sizeof(msg->save_done));
+        msg->save_done.status = (uint32_t)random_below(state, MKT_STATUS_COUNT);
+        msg->save_done.text = sample_text(state, sample);
+        break;
+    case MKT_MSG_SAVE_WAIT:
+        msg->save_wait.all = random_below(state, 2) == 1;
+        sample_name(state, sample, &msg->save_wait.name);
+        break;
+    case MKT_MSG_SAVE_STATE:
+        sample_fill(state, &msg->save_state, sizeof(msg->save_state));
+        msg->save_state.text = sample_text(state, sample);
         break;
     default:
         break;

@@ -132,9 +132,10 @@ static void test_rules_round_trip_keeps_all(void **state)
 {
     (void)state;
     const struct mkt_rule rules[] = {
-        {"plt*", MKT_MODE_MEMORY, 3, 4, 5, MKT_PUBLISH_FLUSH, 6},
-        {"", 0, 0, 0, 0, 0, 0},
-        {"/a/**/b?.h5", MKT_MODE_BOTH, UINT32_MAX, 1, 2, MKT_PUBLISH_CLOSE, 2},
+        {"plt*", MKT_MODE_MEMORY, 3, 4, 5, MKT_PUBLISH_FLUSH, 6, MKT_DURABILITY_CLOSE, 9, 1},
+        {"", 0, 0, 0, 0, 0, 0, 0, 0, 0},
+        {"/a/**/b?.h5", MKT_MODE_BOTH, UINT32_MAX, 1, 2, MKT_PUBLISH_CLOSE, 2, MKT_DURABILITY_NONE,
+         0, 0},
     };
     void *bytes;
     uint32_t length, count;
@@ -148,6 +149,8 @@ static void test_rules_round_trip_keeps_all(void **state)
         assert_true(back[i].wait_ms == rules[i].wait_ms && back[i].publish == rules[i].publish);
         assert_true(back[i].writer_timeout_ms == rules[i].writer_timeout_ms);
         assert_true(back[i].publish_close == rules[i].publish_close);
+        assert_true(back[i].durability == rules[i].durability);
+        assert_true(back[i].priority == rules[i].priority && back[i].backup == rules[i].backup);
     }
     free(back);
     /* Cut or with something behind it, it is refused. */

@@ -104,17 +104,7 @@ static enum mkt_status copy(struct mkt_client *client, const struct mkt_opened *
                             struct mkt_save_target *target, struct mkt_save_progress *progress,
                             struct mkt_error *error)
 {
-    struct mkt_index_view index = {0};
-    enum mkt_status status = MKT_OK;
-    if (opened->index_bytes)
-        status = mkt_index_view_open(&index, opened->index, opened->index_bytes);
-    if (status == MKT_OK && index.arrays)
-        status = mkt_save_count_bytes(&index, &progress->total_bytes);
-    if (status != MKT_OK)
-        return mkt_error_set(error, status, "the index of the version is corrupt");
-    status = mkt_save_target_fill(target, opened->image, opened->image_bytes, error);
-    if (status == MKT_OK)
-        status = mkt_save_raw_data(target->temporary, client, &index, progress, error);
+    enum mkt_status status = mkt_save_version(target, client, opened, progress, error);
     if (status == MKT_OK && mkt_save_is_interrupted())
         status = mkt_error_set(error, MKT_CANCELLED, "interrupted; nothing was written");
     if (status == MKT_OK)

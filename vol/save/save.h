@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 /* ---- target.c: the file on disk, which appears whole or not at all ---- */
+#define MKT_SAVE_SUFFIX ".h5market-tmp"
 struct mkt_save_target {
     char path[PATH_MAX]; /* where it goes; not a symbolic link */
     char temporary[PATH_MAX];
@@ -26,20 +27,56 @@ struct mkt_save_target {
 enum mkt_status mkt_save_target_open(struct mkt_save_target *target, const char *path,
                                      const char *source, bool force, struct mkt_error *error);
 /* Fills the temporary file with the image. */
-enum mkt_status mkt_save_target_fill(struct mkt_save_target *target, const void *image,
+enum mkt_status mkt_save_target_fill(const struct mkt_save_target *target, const void *image,
                                      uint64_t image_bytes, struct mkt_error *error);
 /* Puts it on disk for good under its own name. */
 enum mkt_status mkt_save_target_finish(struct mkt_save_target *target, struct mkt_error *error);
 /* Leaves nothing behind unless finished. */
 void mkt_save_target_close(struct mkt_save_target *target);
+/* For deposit.c: opens and locks the temporary file of target->path, target->folder set, too. */
+enum mkt_status mkt_save_target_take(struct mkt_save_target *target, const char *path,
+                                     struct mkt_error *error);
+enum mkt_status mkt_save_failed(struct mkt_error *error, const char *what, const char *path);
+
+/* ---- deposit.c: a file that takes the place of its stub, or of its predecessor ---- */
+/*
+ * The temporary file is filled, completed (owner, mode and attributes of what it replaces, on
+ * disk), announced to the market, and exchanged with what stands at the path. Only then is it
+ * looked at what came out: if it isn't what was expected, the exchange is undone. So nothing that
+ * somebody else put there meanwhile is lost, and at each moment the path leads to the old or to the
+ * new.
+ */
+struct mkt_save_deposit {
+    struct mkt_save_target target;
+    const struct mkt_save_order *order;
+    struct mkt_file_identity expected; /* dev and ino of what stands there; ino 0: nothing */
+    bool in_place;                     /* it has several hard links: they are to stay one file */
+    bool placed;                       /* an earlier attempt did all but say so */
+};
+/* MKT_NOT_FOUND: what stood there was removed. MKT_EXISTS: something else stands there. */
+enum mkt_status mkt_save_deposit_open(struct mkt_save_deposit *deposit,
+                                      const struct mkt_save_order *order, struct mkt_error *error);
+/* Makes the filled temporary file complete and safe; *file_out is its identity. */
+enum mkt_status mkt_save_deposit_complete(struct mkt_save_deposit *deposit,
+                                          struct mkt_file_identity *file_out,
+                                          struct mkt_error *error);
+/* Puts it at its place; *file_out is what stands there then. */
+enum mkt_status mkt_save_deposit_place(struct mkt_save_deposit *deposit,
+                                       struct mkt_file_identity *file_out, struct mkt_error *error);
+/* Leaves nothing of an attempt that didn't end. */
+void mkt_save_deposit_close(struct mkt_save_deposit *deposit);
 
 /* ---- version.c ---- */
 struct mkt_save_progress {
     uint64_t total_bytes, done_bytes;
     uint64_t began_ms, shown_ms;
-    bool terminal, shown;
+    bool terminal, shown, quiet;
     const char *name;
 };
+/* Writes a version, image and raw data, into the temporary file. */
+enum mkt_status mkt_save_version(const struct mkt_save_target *target, struct mkt_client *client,
+                                 const struct mkt_opened *version,
+                                 struct mkt_save_progress *progress, struct mkt_error *error);
 /* Writes all raw data of the version into its image at `path`. */
 enum mkt_status mkt_save_raw_data(const char *path, struct mkt_client *client,
                                   const struct mkt_index_view *index,

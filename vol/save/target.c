@@ -14,9 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SUFFIX ".h5market-tmp"
-
-static enum mkt_status failed(struct mkt_error *error, const char *what, const char *path)
+enum mkt_status mkt_save_failed(struct mkt_error *error, const char *what, const char *path)
 {
     int reason = errno;
     return mkt_error_set(error, mkt_status_from_errno(reason), "%s %s: %s%s", what, path,
@@ -43,7 +41,7 @@ static enum mkt_status examine(struct mkt_save_target *target, bool force, struc
     umask(mask);
     target->mode = 0666 & ~mask;
     if (lstat(target->path, &found) != 0)
-        return errno == ENOENT ? MKT_OK : failed(error, "can't look at", target->path);
+        return errno == ENOENT ? MKT_OK : mkt_save_failed(error, "can't look at", target->path);
     if (!S_ISREG(found.st_mode))
         return mkt_error_set(error, MKT_INVALID, "%s is no ordinary file; name another target",
                              target->path);
@@ -76,7 +74,7 @@ static enum mkt_status name_all(struct mkt_save_target *target, const char *path
         return too_long(error, path);
     if (lstat(target->path, &found) == 0 && S_ISLNK(found.st_mode)) {
         if (!realpath(target->path, resolved))
-            return failed(error, "can't follow the link", target->path);
+            return mkt_save_failed(error, "can't follow the link", target->path);
         strcpy(target->path, resolved);
     }
     const char *leaf = leaf_of(target->path);
@@ -84,8 +82,8 @@ static enum mkt_status name_all(struct mkt_save_target *target, const char *path
     if (!leaf[0])
         return mkt_error_set(error, MKT_INVALID, "there is no folder %s", target->path);
     snprintf(target->folder, PATH_MAX, "%.*s", before ? before : 1, before ? target->path : ".");
-    if (snprintf(target->temporary, PATH_MAX, "%.*s.%s" SUFFIX, before, target->path, leaf) >=
-        PATH_MAX)
+    if (snprintf(target->temporary, PATH_MAX, "%.*s.%s" MKT_SAVE_SUFFIX, before, target->path,
+                 leaf) >= PATH_MAX)
         return too_long(error, path);
     return MKT_OK;
 }
@@ -97,7 +95,7 @@ static enum mkt_status take_temporary(struct mkt_save_target *target, struct mkt
     for (int tries = 0; tries < 10; tries++) {
         int fd = open(target->temporary, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (fd < 0)
-            return failed(error, "can't create", target->temporary);
+            return mkt_save_failed(error, "can't create", target->temporary);
         if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
             close(fd);
             return mkt_error_set(error, MKT_BUSY, "%s is being saved by another process",
@@ -126,18 +124,27 @@ enum mkt_status mkt_save_target_open(struct mkt_save_target *target, const char 
     return status;
 }
 
-enum mkt_status mkt_save_target_fill(struct mkt_save_target *target, const void *image,
+enum mkt_status mkt_save_target_take(struct mkt_save_target *target, const char *path,
+                                     struct mkt_error *error)
+{
+    memset(target, 0, sizeof(*target));
+    target->fd = -1;
+    enum mkt_status status = name_all(target, path, path, error);
+    return status == MKT_OK ? take_temporary(target, error) : status;
+}
+
+enum mkt_status mkt_save_target_fill(const struct mkt_save_target *target, const void *image,
                                      uint64_t image_bytes, struct mkt_error *error)
 {
     if (ftruncate(target->fd, 0) != 0)
-        return failed(error, "can't write to", target->temporary);
+        return mkt_save_failed(error, "can't write to", target->temporary);
     for (uint64_t done = 0; done < image_bytes;) {
         size_t part = image_bytes - done < (64u << 20) ? image_bytes - done : (64u << 20);
         ssize_t written = pwrite(target->fd, (const char *)image + done, part, (off_t)done);
         if (written < 0 && errno == EINTR)
             continue;
         if (written <= 0)
-            return failed(error, "can't write to", target->temporary);
+            return mkt_save_failed(error, "can't write to", target->temporary);
         done += (uint64_t)written;
     }
     return MKT_OK;
@@ -162,9 +169,9 @@ static int rename_into_place(const struct mkt_save_target *target)
 enum mkt_status mkt_save_target_finish(struct mkt_save_target *target, struct mkt_error *error)
 {
     if (fchmod(target->fd, target->mode) != 0 || fsync(target->fd) != 0)
-        return failed(error, "can't write to", target->temporary);
+        return mkt_save_failed(error, "can't write to", target->temporary);
     if (rename_into_place(target) != 0)
-        return failed(error, "can't create", target->path);
+        return mkt_save_failed(error, "can't create", target->path);
     close(target->fd);
     target->fd = -1;
     int folder = open(target->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

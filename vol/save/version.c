@@ -26,6 +26,8 @@ static void progress_add(struct mkt_save_progress *progress, uint64_t bytes)
     if (!progress->began_ms)
         progress->began_ms = now;
     progress->done_bytes += bytes;
+    if (progress->quiet)
+        return;
     bool last = progress->done_bytes == progress->total_bytes;
     if (now - progress->began_ms < PROGRESS_AFTER_MS ||
         (!last && now - progress->shown_ms < (progress->terminal ? 250 : 10000)))
@@ -137,4 +139,22 @@ enum mkt_status mkt_save_count_bytes(const struct mkt_index_view *index, uint64_
     }
     *bytes_out = bytes;
     return MKT_OK;
+}
+
+enum mkt_status mkt_save_version(const struct mkt_save_target *target, struct mkt_client *client,
+                                 const struct mkt_opened *version,
+                                 struct mkt_save_progress *progress, struct mkt_error *error)
+{
+    struct mkt_index_view index = {0};
+    enum mkt_status status = MKT_OK;
+    if (version->index_bytes)
+        status = mkt_index_view_open(&index, version->index, version->index_bytes);
+    if (status == MKT_OK && index.arrays)
+        status = mkt_save_count_bytes(&index, &progress->total_bytes);
+    if (status != MKT_OK)
+        return mkt_error_set(error, status, "the index of the version is corrupt");
+    status = mkt_save_target_fill(target, version->image, version->image_bytes, error);
+    if (status == MKT_OK)
+        status = mkt_save_raw_data(target->temporary, client, &index, progress, error);
+    return status;
 }

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What an archiver asks, and who waits for it.
+ */
+#include "core/client/internal.h"
+#include "core/client/name.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum mkt_status request(struct mkt_client *client, struct mkt_msg *msg,
+                               enum mkt_msg_type expected, struct mkt_msg *reply_out,
+                               struct mkt_error *error)
+{
+    const struct mkt_wait wait = {.deadline_ms = UINT64_MAX, .ping = true};
+    enum mkt_status status = mkt_client_check(client, error);
+    if (status != MKT_OK)
+        return status;
+    return mkt_link_request(&client->link, msg, -1, expected, &wait, reply_out, NULL, error);
+}
+
+enum mkt_status mkt_client_save_wait(struct mkt_client *client, const char *path, uint32_t wait_ms,
+                                     struct mkt_save_state *state_out, struct mkt_error *error)
+{
+    struct mkt_msg reply,
+        msg = {.type = MKT_MSG_SAVE_WAIT, .save_wait = {.all = path == NULL, .wait_ms = wait_ms}};
+    struct mkt_place place = {0};
+    enum mkt_status status = path != NULL ? mkt_place_init(&place, path, error) : MKT_OK;
+    if (status != MKT_OK)
+        return status;
+    if (path != NULL)
+        mkt_place_name(&place, &msg.save_wait.name);
+    status = request(client, &msg, MKT_MSG_SAVE_STATE, &reply, error);
+    mkt_place_fini(&place);
+    if (status != MKT_OK)
+        return status;
+    const struct mkt_msg_save_state *state = &reply.save_state;
+    state_out->files = state->files;
+    state_out->bytes = state->bytes;
+    state_out->failing = state->failing;
+    snprintf(state_out->text, sizeof(state_out->text), "%.*s", (int)state->text.length,
+             state->text.length > 0 ? (const char *)state->text.data : "");
+    return MKT_OK;
+}
+
+static enum mkt_status map_order(struct mkt_client *client, const struct mkt_msg_save_order *from,
+                                 struct mkt_save_order *order, struct mkt_error *error)
+{
+    void *image = NULL, *index = NULL;
+    enum mkt_status status = MKT_OK;
+    if (from->image.length > 0)
+        status = mkt_client_map(client, &from->image, false, &image, error);
+    if (status == MKT_OK && from->index.length > 0)
+        status = mkt_client_map(client, &from->index, false, &index, error);
+    order->image = image;
+    order->image_bytes = from->image.length;
+    order->index = index;
+    order->index_bytes = from->index.length;
+    return status;
+}
+
+enum mkt_status mkt_client_save_next(struct mkt_client *client, uint32_t wait_ms,
+                                     struct mkt_save_order *order_out, struct mkt_error *error)
+{
+    struct mkt_msg reply, msg = {.type = MKT_MSG_SAVE_NEXT, .save_next = {.wait_ms = wait_ms}};
+    enum mkt_status status = request(client, &msg, MKT_MSG_SAVE_ORDER, &reply, error);
+    if (status != MKT_OK)
+        return status;
+    const struct mkt_msg_save_order from = reply.save_order;
+    struct mkt_save_order order = {.version = from.version,
+                                   .has_stub = from.has_stub,
+                                   .file = from.file,
+                                   .placed = from.placed};
+    memcpy(order.object, from.object, MKT_ID_BYTES);
+    order.path = strndup(from.path.length > 0 ? from.path.data : "", from.path.length);
+    if (order.path == NULL)
+        return mkt_error_set(error, MKT_NO_MEMORY, "out of memory for an order");
+    status = map_order(client, &from, &order, error); /* overwrites what `reply` points to */
+    if (status != MKT_OK) {
+        free(order.path);
+        return status;
+    }
+    *order_out = order;
+    return MKT_OK;
+}
+
+enum mkt_status mkt_client_save_place(struct mkt_client *client, const struct mkt_save_order *order,
+                                      const struct mkt_file_identity *file, struct mkt_error *error)
+{
+    struct mkt_msg reply, msg = {.type = MKT_MSG_SAVE_PLACE,
+                                 .save_place = {.version = order->version, .file = *file}};
+    memcpy(msg.save_place.object, order->object, MKT_ID_BYTES);
+    return request(client, &msg, MKT_MSG_SAVE_PLACED, &reply, error);
+}
+
+enum mkt_status mkt_client_save_done(struct mkt_client *client, const struct mkt_save_order *order,
+                                     const struct mkt_error *outcome,
+                                     const struct mkt_file_identity *file, struct mkt_error *error)
+{
+    struct mkt_msg reply,
+        msg = {.type = MKT_MSG_SAVE_DONE,
+               .save_done = {.version = order->version, .status = outcome->status, .file = *file}};
+    memcpy(msg.save_done.object, order->object, MKT_ID_BYTES);
+    if (outcome->status != MKT_OK)
+        msg.save_done.text = (struct mkt_bytes){
+            outcome->text, (uint32_t)strnlen(outcome->text, sizeof(outcome->text))};
+    return request(client, &msg, MKT_MSG_SAVE_NOTED, &reply, error);
+}

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Saving: versions of mode BOTH become files, written by archivers, who are sessions like any
+ * other. A version is owed until its file is safe; of a path the newest only, but a save that has
+ * begun ends. What is saved may be given up when its memory is needed: its file has it.
+ */
+#include "core/market/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RETRY_FIRST_MS 1000u
+#define RETRY_LAST_MS  60000u
+
+static uint64_t version_bytes(const struct version *version)
+{
+    return version->data_bytes + (version->image ? version->image->extent.length : 0);
+}
+
+/* ---- the two lists ---- */
+
+static void leave_unsaved(struct mkt_market *market, struct version *version)
+{
+    DL_DELETE2(market->unsaved, version, save_prev, save_next);
+    market->unsaved_count--;
+    market->unsaved_bytes -= version_bytes(version);
+}
+
+static void answer_closer(struct mkt_market *market, struct version *version,
+                          enum mkt_status status, const char *why)
+{
+    struct group *group = version->save.closer;
+
+    if (!group)
+        return;
+    version->save.closer = NULL;
+    group->awaits = NULL;
+    mkt_commit_saved(market, group, status, why);
+}
+
+void mkt_save_begin(struct mkt_market *market, struct version *version)
+{
+    const struct object *object = version->object;
+
+    if (object->mode != MKT_MODE_BOTH || version->save.state != SAVE_NONE)
+        return;
+    version->save.state = SAVE_PENDING;
+    version->save.durability = object->durability;
+    version->save.priority = object->priority;
+    DL_APPEND2(market->unsaved, version, save_prev, save_next);
+    market->unsaved_count++;
+    market->unsaved_bytes += version_bytes(version);
+}
+
+static bool is_running(const struct version *version)
+{
+    return version->save.state == SAVE_RUNNING || version->save.state == SAVE_PLACING;
+}
+
+void mkt_save_give_up(struct mkt_market *market, struct version *version)
+{
+    if (version->save.state == SAVE_PENDING)
+        leave_unsaved(market, version);
+    else if (version->save.state == SAVE_SAVED)
+        DL_DELETE2(market->saved, version, save_prev, save_next);
+    if (!is_running(version)) {
+        version->save.state = SAVE_NONE;
+        answer_closer(market, version, MKT_OK, NULL); /* its successor has been asked for */
+    }
+}
+
+bool mkt_save_is_owed(const struct version *version)
+{
+    return (version->save.state == SAVE_PENDING || is_running(version)) &&
+           version->save.durability != MKT_DURABILITY_NONE &&
+           version == mkt_version_visible(version->object);
+}
+
+bool mkt_save_evict(struct mkt_market *market)
+{
+    struct version *version;
+
+    DL_FOREACH2(market->saved, version, save_next)
+    {
+        struct object *object = version->object;
+
+        if (version->pins > 0)
+            continue;
+        mkt_object_get(object);
+        mkt_version_retire(market, version);
+        mkt_object_settle(market, object, "its memory was needed; its file is on disk");
+        mkt_object_put(market, object);
+        return true;
+    }
+    return false;
+}
+
+/* ---- orders ---- */
+
+/* The next to be saved: by priority, then the oldest. */
+static struct version *pick(const struct mkt_market *market)
+{
+    struct version *version, *best = NULL;
+
+    DL_FOREACH2(market->unsaved, version, save_next)
+    {
+        if (version->save.state != SAVE_PENDING || version->save.retry_ms > market->now_ms)
+            continue;
+        if (!best || version->save.priority > best->save.priority)
+            best = version;
+    }
+    return best;
+}
+
+static struct mkt_file_identity file_of(const struct owned_name *name)
+{
+    return (struct mkt_file_identity){.dev = name->file_dev,
+                                      .ino = name->file_ino,
+                                      .size = name->file_size,
+                                      .mtime_ns = name->file_mtime_ns,
+                                      .birth_ns = name->file_birth_ns};
+}
+
+static void send_order(struct mkt_market *market, struct session *session, uint64_t request,
+                       struct version *version)
+{
+    const struct object *object = version->object;
+    struct mkt_msg order = {.type = MKT_MSG_SAVE_ORDER, .request = request};
+
+    version->save.state = SAVE_RUNNING;
+    version->save.saver = session;
+    mkt_version_pin(version, false);
+    memcpy(order.save_order.object, object->id, MKT_ID_BYTES);
+    order.save_order.version = version->number;
+    order.save_order.index = version->index;
+    if (version->image)
+        order.save_order.image = version->image->extent;
+    order.save_order.path =
+        (struct mkt_bytes){object->name.path, (uint32_t)strlen(object->name.path)};
+    order.save_order.has_stub = object->has_stub;
+    order.save_order.file = file_of(&object->name);
+    order.save_order.placed = version->save.placed;
+    mkt_reply(market, session, &order, NULL);
+}
+
+/* The version that the session is saving; NULL, and answered, if it isn't. */
+static struct version *find_running(struct mkt_market *market, struct session *session,
+                                    uint64_t request, const uint8_t object[MKT_ID_BYTES],
+                                    uint64_t number)
+{
+    struct version *version;
+
+    DL_FOREACH2(market->unsaved, version, save_next)
+    {
+        if (is_running(version) && version->save.saver == session && version->number == number &&
+            memcmp(version->object->id, object, MKT_ID_BYTES) == 0)
+            return version;
+    }
+    mkt_reply_error(market, session, request, MKT_CANCELLED, "nobody asks for that file any more");
+    return NULL;
+}
+
+/* The save ended, in whichever way: the version is no longer its saver's. */
+static void end_run(struct mkt_market *market, struct version *version, enum save_state state)
+{
+    version->save.saver = NULL;
+    if (state == SAVE_PENDING && !version->retired) {
+        version->save.state = SAVE_PENDING;
+    } else {
+        leave_unsaved(market, version);
+        version->save.state = state == SAVE_SAVED && !version->retired ? SAVE_SAVED : SAVE_NONE;
+        if (version->save.state == SAVE_SAVED)
+            DL_APPEND2(market->saved, version, save_prev, save_next);
+    }
+    if (!version->save.closer || version->save.state != SAVE_NONE)
+        return;
+    answer_closer(market, version, MKT_OK, NULL);
+}
+
+void mkt_save_place(struct mkt_market *market, struct session *session, const struct mkt_msg *msg)
+{
+    const struct mkt_msg_save_place *place = &msg->save_place;
+    struct version *version =
+        find_running(market, session, msg->request, place->object, place->version);
+
+    if (!version)
+        return;
+    if (version->object->gone) {
+        mkt_reply_error(market, session, msg->request, MKT_CANCELLED, "it was withdrawn");
+        return;
+    }
+    version->save.state = SAVE_PLACING;
+    version->save.placed = place->file;
+    mkt_reply(market, session,
+              &(struct mkt_msg){.type = MKT_MSG_SAVE_PLACED, .request = msg->request}, NULL);
+}
+
+bool mkt_save_is_placing(const struct mkt_market *market, const struct object *object)
+{
+    const struct version *version;
+
+    DL_FOREACH2(market->unsaved, version, save_next)
+    {
+        if (version->object == object &&
+            (version->save.state == SAVE_PLACING || version->save.placed.ino != 0))
+            return true;
+    }
+    return false;
+}
+
+/* Its file is where the stub was, or the former file: that is what the object is known by now. */
+static void take_file(struct mkt_market *market, struct version *version,
+                      const struct mkt_file_identity *file)
+{
+    struct object *object = version->object;
+
+    free(object->save_failure);
+    object->save_failure = NULL;
+    if (object->gone)
+        return;
+    /* The stub is no more, and must not be looked for. */
+    if (object->has_stub)
+        market->ops.drop_stub(market->context, object->id);
+    mkt_object_set_file(market, object, file);
+}
+
+static void note_failure(struct mkt_market *market, struct version *version,
+                         const struct mkt_msg_save_done *done)
+{
+    struct save *save = &version->save;
+    uint64_t pause_ms = RETRY_FIRST_MS << (save->tries < 6 ? save->tries : 6);
+
+    free(version->object->save_failure);
+    version->object->save_failure =
+        strndup(done->text.length ? done->text.data : "", done->text.length);
+    save->placed = (struct mkt_file_identity){.ino = 0}; /* its saver knows that it isn't there */
+    save->tries += save->tries < UINT32_MAX;
+    save->retry_ms = market->now_ms + (pause_ms < RETRY_LAST_MS ? pause_ms : RETRY_LAST_MS);
+    mkt_note_deadline(market, save->retry_ms);
+    answer_closer(market, version, done->status,
+                  version->object->save_failure ? version->object->save_failure : "");
+}
+
+void mkt_save_done(struct mkt_market *market, struct session *session, const struct mkt_msg *msg)
+{
+    const struct mkt_msg_save_done *done = &msg->save_done;
+    struct version *version =
+        find_running(market, session, msg->request, done->object, done->version);
+
+    if (!version)
+        return;
+    struct object *object = version->object;
+    struct set *set = version->set;
+    mkt_object_get(object);
+    if (done->status == MKT_OK)
+        take_file(market, version, &done->file);
+    else
+        note_failure(market, version, done);
+    answer_closer(market, version, MKT_OK, NULL);
+    end_run(market, version, done->status == MKT_OK ? SAVE_SAVED : SAVE_PENDING);
+    mkt_version_unpin(market, version, false);
+    if (set)
+        mkt_set_apply(market, set);
+    mkt_object_put(market, object);
+    mkt_reply(market, session,
+              &(struct mkt_msg){.type = MKT_MSG_SAVE_NOTED, .request = msg->request}, NULL);
+}
+
+/* ---- waits ---- */
+
+static void wait_end(struct mkt_market *market, struct save_wait *wait)
+{
+    DL_DELETE(market->save_waits, wait);
+    market->save_waits_count--;
+    mkt_object_put(market, wait->object);
+    free(wait);
+}
+
+static void wait_begin(struct mkt_market *market, struct session *session, uint64_t request,
+                       struct save_wait what, uint32_t wait_ms)
+{
+    struct save_wait *wait = NULL;
+
+    if (market->save_waits_count < market->limits.max_waiting)
+        wait = malloc(sizeof(*wait));
+    if (!wait) {
+        mkt_reply_error(market, session, request, MKT_NO_SPACE,
+                        "too many programs wait for files to be saved (`max_waiting`)");
+        return;
+    }
+    *wait = what;
+    wait->session = session;
+    wait->request = request;
+    wait->deadline_ms = market->now_ms + wait_ms;
+    if (wait->object)
+        mkt_object_get(wait->object);
+    DL_APPEND(market->save_waits, wait);
+    market->save_waits_count++;
+    mkt_note_deadline(market, wait->deadline_ms);
+}
+
+void mkt_save_next(struct mkt_market *market, struct session *session, const struct mkt_msg *msg)
+{
+    wait_begin(market, session, msg->request, (struct save_wait){.is_archiver = true},
+               msg->save_next.wait_ms);
+}
+
+void mkt_save_wait(struct mkt_market *market, struct session *session, const struct mkt_msg *msg)
+{
+    struct save_wait wait = {.object = NULL};
+    struct owned_name name;
+    bool differs = false;
+
+    if (!msg->save_wait.all) {
+        if (mkt_owned_name_init(&name, &msg->save_wait.name) != MKT_OK) {
+            mkt_reply_error(market, session, msg->request, MKT_NO_MEMORY,
+                            "the market daemon is out of memory");
+            return;
+        }
+        wait.object = mkt_object_by_name(market, &name, &differs);
+        mkt_owned_name_fini(&name);
+        if (!wait.object || differs) {
+            mkt_reply_error(market, session, msg->request, MKT_NOT_FOUND,
+                            "the market holds nothing for that name");
+            return;
+        }
+    }
+    wait_begin(market, session, msg->request, wait, msg->save_wait.wait_ms);
+}
+
+/* What is still to be saved of an object (NULL: of all). */
+static struct mkt_msg_save_state state_of(const struct mkt_market *market,
+                                          const struct object *object)
+{
+    struct mkt_msg_save_state state = {.files = 0};
+    const struct version *version;
+
+    DL_FOREACH2(market->unsaved, version, save_next)
+    {
+        const char *failure = version->object->save_failure;
+
+        if ((object && version->object != object) || version->object->gone)
+            continue;
+        state.files++;
+        state.bytes += version_bytes(version);
+        if (!failure)
+            continue;
+        if (state.failing++ == 0)
+            state.text = (struct mkt_bytes){failure, (uint32_t)strlen(failure)};
+    }
+    return state;
+}
+
+static void answer_state(struct mkt_market *market, struct save_wait *wait,
+                         const struct mkt_msg_save_state *state)
+{
+    struct mkt_msg answer = {.type = MKT_MSG_SAVE_STATE, .request = wait->request};
+
+    answer.save_state = *state;
+    mkt_reply(market, wait->session, &answer, NULL);
+    wait_end(market, wait);
+}
+
+bool mkt_save_cancel(struct mkt_market *market, struct session *session, uint64_t request)
+{
+    struct save_wait *wait;
+
+    DL_FOREACH (market->save_waits, wait) {
+        if (wait->session != session || wait->request != request)
+            continue;
+        mkt_reply_error(market, session, request, MKT_CANCELLED, "the wait was ended");
+        wait_end(market, wait);
+        return true;
+    }
+    return false;
+}
+
+void mkt_save_forget(struct mkt_market *market, struct session *session)
+{
+    struct save_wait *wait, *next;
+    struct version *version, *next_version;
+
+    DL_FOREACH_SAFE (market->save_waits, wait, next) {
+        if (wait->session == session)
+            wait_end(market, wait);
+    }
+    DL_FOREACH_SAFE2(market->unsaved, version, next_version, save_next)
+    {
+        if (version->save.saver != session)
+            continue;
+        end_run(market, version, SAVE_PENDING);
+        mkt_version_unpin(market, version, false);
+    }
+}
+
+void mkt_save_serve(struct mkt_market *market)
+{
+    struct save_wait *wait, *next;
+
+    DL_FOREACH_SAFE (market->save_waits, wait, next) {
+        struct version *version = wait->is_archiver ? pick(market) : NULL;
+        struct mkt_msg_save_state state;
+
+        if (version) {
+            send_order(market, wait->session, wait->request, version);
+            wait_end(market, wait);
+        } else if (!wait->is_archiver) {
+            state = state_of(market, wait->object);
+            if (state.files == 0)
+                answer_state(market, wait, &state);
+        }
+    }
+}
+
+void mkt_save_tick(struct mkt_market *market)
+{
+    struct save_wait *wait, *next;
+    const struct version *version;
+
+    DL_FOREACH_SAFE (market->save_waits, wait, next) {
+        struct mkt_msg_save_state state;
+
+        if (wait->deadline_ms > market->now_ms) {
+            mkt_note_deadline(market, wait->deadline_ms);
+        } else if (wait->is_archiver) {
+            mkt_reply_error(market, wait->session, wait->request, MKT_TIMED_OUT,
+                            "nothing is to be saved");
+            wait_end(market, wait);
+        } else {
+            state = state_of(market, wait->object);
+            answer_state(market, wait, &state);
+        }
+    }
+    DL_FOREACH2(market->unsaved, version, save_next)
+    {
+        if (version->save.state == SAVE_PENDING && version->save.retry_ms > market->now_ms)
+            mkt_note_deadline(market, version->save.retry_ms);
+    }
+}

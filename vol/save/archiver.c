@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * h5market-archiver: asks the market for versions that are to become files, one after the other,
+ * and writes them. The daemon starts it, with the market's folder as its argument, and starts it
+ * again if it dies: what it had begun is then begun anew. It ends when nothing comes for a while.
+ */
+#include "vol/save/save.h"
+
+#include "core/base/log.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define IDLE_MS   10000u
+#define NICE      10
+#define TRIES_MAX 3
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number)
+{
+    interrupted = number;
+}
+
+bool mkt_save_is_interrupted(void)
+{
+    return interrupted != 0;
+}
+
+static enum mkt_status write_version(struct mkt_client *client, const struct mkt_save_order *order,
+                                     struct mkt_save_deposit *deposit, struct mkt_error *error)
+{
+    struct mkt_save_progress progress = {.name = "h5market-archiver", .quiet = true};
+    const struct mkt_opened version = {.image = order->image,
+                                       .image_bytes = order->image_bytes,
+                                       .index = order->index,
+                                       .index_bytes = order->index_bytes};
+    struct mkt_file_identity file;
+    enum mkt_status status = mkt_save_version(&deposit->target, client, &version, &progress, error);
+
+    if (status == MKT_OK)
+        status = mkt_save_deposit_complete(deposit, &file, error);
+    return status == MKT_OK ? mkt_client_save_place(client, order, &file, error) : status;
+}
+
+static enum mkt_status save(struct mkt_client *client, const struct mkt_save_order *order,
+                            struct mkt_file_identity *file_out, struct mkt_error *error)
+{
+    struct mkt_save_deposit deposit;
+    enum mkt_status status = mkt_save_deposit_open(&deposit, order, error);
+
+    if (status == MKT_OK && !deposit.placed)
+        status = write_version(client, order, &deposit, error);
+    if (status == MKT_OK)
+        status = mkt_save_deposit_place(&deposit, file_out, error);
+    mkt_save_deposit_close(&deposit);
+    return status;
+}
+
+/* Saves one version and says how it went. False: the market is gone. */
+static bool obey(struct mkt_client *client, struct mkt_save_order *order)
+{
+    struct mkt_file_identity file = {.ino = 0};
+    struct mkt_error outcome = {.status = MKT_OK}, error;
+
+    outcome.status = save(client, order, &file, &outcome);
+    enum mkt_status status = mkt_client_save_done(client, order, &outcome, &file, &error);
+    free(order->path);
+    return status == MKT_OK || status == MKT_CANCELLED;
+}
+
+static void serve(struct mkt_client *client)
+{
+    struct mkt_save_order order;
+    struct mkt_error error;
+
+    while (!interrupted && mkt_client_save_next(client, IDLE_MS, &order, &error) == MKT_OK &&
+           obey(client, &order))
+        ;
+}
+
+int main(int argc, char **argv)
+{
+    struct mkt_client_options options = {.directory = argc > 1 ? argv[1] : NULL};
+    struct mkt_client *client;
+    struct mkt_error error = {.status = MKT_OK};
+
+    if (argc != 2) {
+        fprintf(stderr, "%s is started by h5marketd; it takes the market's folder\n", argv[0]);
+        return 2;
+    }
+    /* This program is native HDF5's whatever its environment says. */
+    unsetenv("HDF5_VOL_CONNECTOR");
+    unsetenv("HDF5_DRIVER");
+    unsetenv("H5MARKET_CONFIG");
+    signal(SIGTERM, on_signal);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+    (void)!nice(NICE);
+    if (mkt_client_connect(&options, &client, &error) != MKT_OK)
+        return 1;
+    serve(client);
+    mkt_client_destroy(client);
+    return 0;
+}
