@@ -5,35 +5,12 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "vol/chunks_internal.h"
 #include "vol/error.h"
 #include "vol/file_state.h"
+#include "vol/intent.h"
 #include "vol/native.h"
 #include "vol/transfer_internal.h"
-#include "vol/twin.h"
-
-/* One look at a dataset's storage. */
-struct store {
-    struct mkt_vol_object *object;
-    struct mkt_vol_array *array;
-    const struct mkt_array *meta;
-    hid_t type, dcpl;
-    struct mkt_vol_sources sources;
-    bool written; /* a piece may be there */
-    H5D_alloc_time_t alloc_time;
-
-    bool chunked;
-    uint64_t chunk[MKT_MAX_RANK];  /* elements */
-    uint64_t chunks[MKT_MAX_RANK]; /* along each dimension */
-    uint64_t total, chunk_bytes;
-    uint32_t axis[MKT_MAX_RANK]; /* native's order of chunks, the slowest first */
-    int filters;
-    hsize_t native_chunks; /* that the dataset in the image has */
-
-    struct mkt_vol_twin twin;
-    uint64_t twin_dims[MKT_MAX_RANK]; /* of its dataset */
-    uint32_t twin_mask;               /* filters left out of it */
-    void *values;                     /* of one chunk, less what is outside of the extent */
-};
 
 struct stored_chunk {
     uint64_t position;    /* in native's order, those not allocated counted */
@@ -58,7 +35,7 @@ void mkt_vol_stored_destroy(struct mkt_vol_stored *stored)
 /* ---- a look ---- */
 
 /* An extensible array counts along its one unlimited dimension first. */
-static void order_axes(struct store *store)
+static void order_axes(struct mkt_vol_store *store)
 {
     hsize_t most[MKT_MAX_RANK];
     uint32_t unlimited = 0, axes = 0;
@@ -79,7 +56,7 @@ static void order_axes(struct store *store)
             store->axis[axes++] = d;
 }
 
-static herr_t read_chunking(struct store *store)
+static herr_t read_chunking(struct mkt_vol_store *store)
 {
     H5VL_native_dataset_optional_args_t args = {
         .get_num_chunks = {.space_id = H5S_ALL, .nchunks = &store->native_chunks}};
@@ -102,7 +79,7 @@ static herr_t read_chunking(struct store *store)
     return 0;
 }
 
-static void store_close(struct store *store)
+void mkt_vol_store_close(struct mkt_vol_store *store)
 {
     mkt_vol_twin_close(&store->twin);
     mkt_vol_sources_close(&store->sources);
@@ -114,7 +91,7 @@ static void store_close(struct store *store)
 }
 
 /* MPI-IO allocates what isn't filtered when a file is opened for writing, if it wasn't before. */
-static void allocate_as_mpio(struct store *store)
+static void allocate_as_mpio(struct mkt_vol_store *store)
 {
     const struct mkt_vol_file *file = store->object->file;
 
@@ -123,8 +100,8 @@ static void allocate_as_mpio(struct store *store)
         store->alloc_time = H5D_ALLOC_TIME_EARLY;
 }
 
-static herr_t store_open(struct store *store, struct mkt_vol_object *object,
-                         struct mkt_vol_array *array)
+herr_t mkt_vol_store_open(struct mkt_vol_store *store, struct mkt_vol_object *object,
+                          struct mkt_vol_array *array)
 {
     struct mkt_error error;
 
@@ -145,13 +122,14 @@ static herr_t store_open(struct store *store, struct mkt_vol_object *object,
         if (!store->chunked || read_chunking(store) >= 0)
             return 0;
     }
-    store_close(store);
+    mkt_vol_store_close(store);
     return -1;
 }
 
 /* ---- places of chunks ---- */
 
-static void scaled_of_position(const struct store *store, uint64_t position, uint64_t *scaled_out)
+static void scaled_of_position(const struct mkt_vol_store *store, uint64_t position,
+                               uint64_t *scaled_out)
 {
     for (uint32_t i = store->meta->rank; i-- > 0;) {
         uint32_t d = store->axis[i];
@@ -161,7 +139,8 @@ static void scaled_of_position(const struct store *store, uint64_t position, uin
     }
 }
 
-static void box_of(const struct store *store, const uint64_t *scaled, struct mkt_slab *box_out)
+void mkt_vol_store_box(const struct mkt_vol_store *store, const uint64_t *scaled,
+                       struct mkt_slab *box_out)
 {
     uint64_t start[MKT_MAX_RANK], count[MKT_MAX_RANK];
 
@@ -175,7 +154,7 @@ static void box_of(const struct store *store, const uint64_t *scaled, struct mkt
     mkt_slab_box(box_out, store->meta->rank, start, count);
 }
 
-static haddr_t address_of(const struct store *store, const uint64_t *scaled)
+static haddr_t address_of(const struct mkt_vol_store *store, const uint64_t *scaled)
 {
     uint64_t index = 0;
 
@@ -185,7 +164,8 @@ static haddr_t address_of(const struct store *store, const uint64_t *scaled)
 }
 
 /* The chunk of an element; false if that is outside of the extent. */
-static bool scaled_of_offset(const struct store *store, const hsize_t *offset, uint64_t *scaled_out)
+static bool scaled_of_offset(const struct mkt_vol_store *store, const hsize_t *offset,
+                             uint64_t *scaled_out)
 {
     for (uint32_t d = 0; d < store->meta->rank; d++) {
         scaled_out[d] = offset[d] / store->chunk[d];
@@ -198,7 +178,7 @@ static bool scaled_of_offset(const struct store *store, const hsize_t *offset, u
 /* ---- is it there? ---- */
 
 struct touch {
-    const struct store *store;
+    const struct mkt_vol_store *store;
     const struct mkt_slab *box;
     uint64_t elements;
 };
@@ -227,7 +207,8 @@ static enum mkt_status touch_piece(void *context, const struct mkt_piece *piece)
     return MKT_OK;
 }
 
-static herr_t is_written(struct store *store, const struct mkt_slab *box, bool *written_out)
+herr_t mkt_vol_store_is_written(struct mkt_vol_store *store, const struct mkt_slab *box,
+                                bool *written_out)
 {
     struct touch touch = {.store = store, .box = box};
 
@@ -241,7 +222,7 @@ static herr_t is_written(struct store *store, const struct mkt_slab *box, bool *
 }
 
 /* What the dataset in the image has of a chunk; *bytes_out 0: nothing. */
-static herr_t ask_native(struct store *store, const uint64_t *scaled, uint32_t *mask_out,
+static herr_t ask_native(struct mkt_vol_store *store, const uint64_t *scaled, uint32_t *mask_out,
                          uint64_t *bytes_out)
 {
     hsize_t offset[MKT_MAX_RANK], bytes = 0;
@@ -266,14 +247,15 @@ static herr_t ask_native(struct store *store, const uint64_t *scaled, uint32_t *
     return 0;
 }
 
-static bool all_allocated(const struct store *store)
+static bool all_allocated(const struct mkt_vol_store *store)
 {
     return store->alloc_time == H5D_ALLOC_TIME_EARLY ||
            (store->alloc_time == H5D_ALLOC_TIME_LATE &&
             (store->written || store->native_chunks > 0));
 }
 
-static herr_t is_allocated(struct store *store, const uint64_t *scaled, bool *allocated_out)
+herr_t mkt_vol_store_is_allocated(struct mkt_vol_store *store, const uint64_t *scaled,
+                                  bool *allocated_out)
 {
     struct mkt_slab box;
     uint64_t bytes;
@@ -282,8 +264,8 @@ static herr_t is_allocated(struct store *store, const uint64_t *scaled, bool *al
     *allocated_out = true;
     if (all_allocated(store))
         return 0;
-    box_of(store, scaled, &box);
-    if (is_written(store, &box, allocated_out) < 0)
+    mkt_vol_store_box(store, scaled, &box);
+    if (mkt_vol_store_is_written(store, &box, allocated_out) < 0)
         return -1;
     if (*allocated_out)
         return 0;
@@ -296,7 +278,7 @@ static herr_t is_allocated(struct store *store, const uint64_t *scaled, bool *al
 /* ---- filtered bytes ---- */
 
 /* Room for a chunk's values, and its dataset in the twin. */
-static herr_t twin_of(struct store *store, const struct mkt_slab *box, uint32_t mask)
+static herr_t twin_of(struct mkt_vol_store *store, const struct mkt_slab *box, uint32_t mask)
 {
     uint64_t dims[MKT_MAX_RANK] = {0};
 
@@ -329,7 +311,7 @@ static herr_t twin_of(struct store *store, const struct mkt_slab *box, uint32_t 
     return result;
 }
 
-static herr_t move_values(struct store *store, const struct mkt_slab *box, bool writing)
+herr_t mkt_vol_store_move(struct mkt_vol_store *store, const struct mkt_slab *box, bool writing)
 {
     hsize_t dims[MKT_MAX_RANK], start[MKT_MAX_RANK], count[MKT_MAX_RANK];
     hsize_t elements = mkt_slab_elements(box);
@@ -358,7 +340,7 @@ static herr_t move_values(struct store *store, const struct mkt_slab *box, bool 
     return result;
 }
 
-static uint64_t values_hash(const struct store *store, const struct mkt_slab *box)
+static uint64_t values_hash(const struct mkt_vol_store *store, const struct mkt_slab *box)
 {
     return mkt_hash64(store->values, mkt_slab_elements(box) * store->meta->element_bytes, 0);
 }
@@ -374,9 +356,9 @@ static uint64_t offset_hash(const struct mkt_slab *box)
 
 /* A chunk's values go through its filters in the twin: all, or those that a direct write of just
  * these values left out. */
-static herr_t fill_twin(struct store *store, const struct mkt_slab *box)
+static herr_t fill_twin(struct mkt_vol_store *store, const struct mkt_slab *box)
 {
-    if (twin_of(store, box, 0) < 0 || move_values(store, box, false) < 0)
+    if (twin_of(store, box, 0) < 0 || mkt_vol_store_move(store, box, false) < 0)
         return -1;
     uint32_t mask = mkt_vol_array_mask(store->array, offset_hash(box), values_hash(store, box));
     if (twin_of(store, box, mask) < 0)
@@ -385,7 +367,7 @@ static herr_t fill_twin(struct store *store, const struct mkt_slab *box)
 }
 
 /* From the mask of a pipeline without some filters to that of the whole one. */
-static uint32_t whole_mask(const struct store *store, uint32_t mask)
+static uint32_t whole_mask(const struct mkt_vol_store *store, uint32_t mask)
 {
     uint32_t whole = store->twin_mask;
 
@@ -396,7 +378,7 @@ static uint32_t whole_mask(const struct store *store, uint32_t mask)
 }
 
 /* Bytes and filter mask of a chunk that is allocated. */
-static herr_t measure(struct store *store, const uint64_t *scaled, uint32_t *mask_out,
+static herr_t measure(struct mkt_vol_store *store, const uint64_t *scaled, uint32_t *mask_out,
                       uint64_t *bytes_out)
 {
     hsize_t origin[MKT_MAX_RANK] = {0}, bytes = 0;
@@ -412,8 +394,8 @@ static herr_t measure(struct store *store, const uint64_t *scaled, uint32_t *mas
     *bytes_out = store->chunk_bytes;
     if (store->filters == 0)
         return 0;
-    box_of(store, scaled, &box);
-    if (is_written(store, &box, &written) < 0)
+    mkt_vol_store_box(store, scaled, &box);
+    if (mkt_vol_store_is_written(store, &box, &written) < 0)
         return -1;
     if (!written) {
         if (ask_native(store, scaled, mask_out, bytes_out) < 0)
@@ -446,7 +428,7 @@ static bool stored_append(struct mkt_vol_stored *stored, uint64_t position)
     return true;
 }
 
-static struct mkt_vol_stored *look_for_chunks(struct store *store)
+static struct mkt_vol_stored *look_for_chunks(struct mkt_vol_store *store)
 {
     struct mkt_vol_stored *stored = calloc(1, sizeof *stored);
     uint64_t scaled[MKT_MAX_RANK];
@@ -457,7 +439,7 @@ static struct mkt_vol_stored *look_for_chunks(struct store *store)
     stored->generation = mkt_vol_array_generation(store->array);
     for (uint64_t i = 0; i < store->total; i++) {
         scaled_of_position(store, i, scaled);
-        if (is_allocated(store, scaled, &there) < 0)
+        if (mkt_vol_store_is_allocated(store, scaled, &there) < 0)
             goto err_stored;
         if (there && !stored_append(stored, i))
             goto err_memory;
@@ -472,7 +454,7 @@ err_stored:
 }
 
 /* The list, as it was last time if nothing can have changed since. */
-static struct mkt_vol_stored *list_chunks(struct store *store, struct mkt_vol_stored **kept)
+static struct mkt_vol_stored *list_chunks(struct mkt_vol_store *store, struct mkt_vol_stored **kept)
 {
     const struct mkt_vol_file *file = store->object->file;
 
@@ -484,7 +466,8 @@ static struct mkt_vol_stored *list_chunks(struct store *store, struct mkt_vol_st
     return *kept;
 }
 
-static herr_t measure_listed(struct store *store, struct stored_chunk *chunk, uint64_t *scaled_out)
+static herr_t measure_listed(struct mkt_vol_store *store, struct stored_chunk *chunk,
+                             uint64_t *scaled_out)
 {
     scaled_of_position(store, chunk->position, scaled_out);
     return chunk->bytes > 0 ? 0 : measure(store, scaled_out, &chunk->filter_mask, &chunk->bytes);
@@ -493,7 +476,7 @@ static herr_t measure_listed(struct store *store, struct stored_chunk *chunk, ui
 /* ---- sizes ---- */
 
 /* Not chunked. */
-static uint64_t whole_bytes(const struct store *store)
+static uint64_t whole_bytes(const struct mkt_vol_store *store)
 {
     uint64_t bytes = store->meta->element_bytes;
 
@@ -502,14 +485,20 @@ static uint64_t whole_bytes(const struct store *store)
     return store->written || store->alloc_time == H5D_ALLOC_TIME_EARLY ? bytes : 0;
 }
 
+/* Space of no bytes is never allocated, but in the object header it is always. */
+static bool whole_is_allocated(const struct mkt_vol_store *store)
+{
+    return whole_bytes(store) > 0 || H5Pget_layout(store->dcpl) == H5D_COMPACT;
+}
+
 herr_t mkt_vol_stored_size(struct mkt_vol_object *object, struct mkt_vol_array *array,
                            struct mkt_vol_stored **kept, uint64_t *bytes_out)
 {
-    struct store store;
+    struct mkt_vol_store store;
     uint64_t scaled[MKT_MAX_RANK], bytes = 0;
     herr_t result = 0;
 
-    if (store_open(&store, object, array) < 0)
+    if (mkt_vol_store_open(&store, object, array) < 0)
         return -1;
     if (!store.chunked) {
         bytes = whole_bytes(&store);
@@ -524,7 +513,7 @@ herr_t mkt_vol_stored_size(struct mkt_vol_object *object, struct mkt_vol_array *
             bytes += stored->chunk[i].bytes;
         }
     }
-    store_close(&store);
+    mkt_vol_store_close(&store);
     *bytes_out = bytes;
     return result;
 }
@@ -532,14 +521,14 @@ herr_t mkt_vol_stored_size(struct mkt_vol_object *object, struct mkt_vol_array *
 herr_t mkt_vol_stored_status(struct mkt_vol_object *object, struct mkt_vol_array *array,
                              struct mkt_vol_stored **kept, H5D_space_status_t *status_out)
 {
-    struct store store;
+    struct mkt_vol_store store;
     herr_t result = 0;
 
-    if (store_open(&store, object, array) < 0)
+    if (mkt_vol_store_open(&store, object, array) < 0)
         return -1;
     uint64_t have, all = 1;
     if (!store.chunked) {
-        have = store.written || store.alloc_time == H5D_ALLOC_TIME_EARLY;
+        have = whole_is_allocated(&store);
     } else {
         struct mkt_vol_stored *stored = list_chunks(&store, kept);
 
@@ -550,13 +539,13 @@ herr_t mkt_vol_stored_status(struct mkt_vol_object *object, struct mkt_vol_array
     *status_out = have == 0     ? H5D_SPACE_STATUS_NOT_ALLOCATED
                   : have == all ? H5D_SPACE_STATUS_ALLOCATED
                                 : H5D_SPACE_STATUS_PART_ALLOCATED;
-    store_close(&store);
+    mkt_vol_store_close(&store);
     return result;
 }
 
 /* ---- queries ---- */
 
-static herr_t by_index(struct store *store, struct mkt_vol_stored **kept,
+static herr_t by_index(struct mkt_vol_store *store, struct mkt_vol_stored **kept,
                        H5VL_native_dataset_get_chunk_info_by_idx_t *args)
 {
     struct mkt_vol_stored *stored = list_chunks(store, kept);
@@ -580,7 +569,7 @@ static herr_t by_index(struct store *store, struct mkt_vol_stored **kept,
     return 0;
 }
 
-static herr_t by_coordinates(struct store *store,
+static herr_t by_coordinates(struct mkt_vol_store *store,
                              H5VL_native_dataset_get_chunk_info_by_coord_t *args)
 {
     uint64_t scaled[MKT_MAX_RANK], bytes;
@@ -593,7 +582,7 @@ static herr_t by_coordinates(struct store *store,
         *args->size = 0;
     if (!scaled_of_offset(store, args->offset, scaled))
         return 0;
-    if (is_allocated(store, scaled, &there) < 0)
+    if (mkt_vol_store_is_allocated(store, scaled, &there) < 0)
         return -1;
     if (!there)
         return 0;
@@ -609,14 +598,15 @@ static herr_t by_coordinates(struct store *store,
 }
 
 /* Native has no size for a chunk that isn't there, unless nothing at all is. */
-static herr_t storage_of_chunk(struct store *store,
+static herr_t storage_of_chunk(struct mkt_vol_store *store,
                                H5VL_native_dataset_get_chunk_storage_size_t *args)
 {
     uint64_t scaled[MKT_MAX_RANK], bytes;
     uint32_t mask;
     bool there = false;
 
-    if (scaled_of_offset(store, args->offset, scaled) && is_allocated(store, scaled, &there) < 0)
+    if (scaled_of_offset(store, args->offset, scaled) &&
+        mkt_vol_store_is_allocated(store, scaled, &there) < 0)
         return -1;
     if (!there) {
         *args->size = 0;
@@ -631,7 +621,7 @@ static herr_t storage_of_chunk(struct store *store,
 }
 
 /* The callback may do anything to the dataset: the list is its own. */
-static herr_t iterate(struct store *store, H5D_chunk_iter_op_t op, void *op_data)
+static herr_t iterate(struct mkt_vol_store *store, H5D_chunk_iter_op_t op, void *op_data)
 {
     struct mkt_vol_stored *stored = look_for_chunks(store);
     uint64_t scaled[MKT_MAX_RANK];
@@ -654,7 +644,7 @@ static herr_t iterate(struct store *store, H5D_chunk_iter_op_t op, void *op_data
 
 /* ---- direct chunk I/O ---- */
 
-static herr_t aligned_box(const struct store *store, const hsize_t *offset,
+static herr_t aligned_box(const struct mkt_vol_store *store, const hsize_t *offset,
                           struct mkt_slab *box_out)
 {
     uint64_t scaled[MKT_MAX_RANK];
@@ -665,13 +655,13 @@ static herr_t aligned_box(const struct store *store, const hsize_t *offset,
         if (offset[d] % store->chunk[d] != 0)
             return mkt_vol_fail(H5E_DATASET, H5E_BADVALUE,
                                 "offset doesn't fall on chunks's boundary");
-    box_of(store, scaled, box_out);
+    mkt_vol_store_box(store, scaled, box_out);
     return 0;
 }
 
 /* The structures of HDF5 1.14 and 2.x differ behind `filters`; only what they share is touched
  * here. */
-static herr_t read_chunk(struct store *store, H5VL_native_dataset_optional_args_t *args)
+static herr_t read_chunk(struct mkt_vol_store *store, H5VL_native_dataset_optional_args_t *args)
 {
     const hsize_t *offset = args->chunk_read.offset;
     const hsize_t origin[MKT_MAX_RANK] = {0};
@@ -682,7 +672,7 @@ static herr_t read_chunk(struct store *store, H5VL_native_dataset_optional_args_
     if (aligned_box(store, offset, &box) < 0)
         return -1;
     scaled_of_offset(store, offset, scaled);
-    if (is_allocated(store, scaled, &there) < 0)
+    if (mkt_vol_store_is_allocated(store, scaled, &there) < 0)
         return -1;
     if (!there)
         return mkt_vol_fail(H5E_DATASET, H5E_CANTGET, "chunk address isn't defined");
@@ -697,15 +687,15 @@ static herr_t read_chunk(struct store *store, H5VL_native_dataset_optional_args_
 
 /* What the bytes say is what is kept. The twin goes without the filters that were left out: native
  * may read such a chunk with all of them (it remembers the mask of the chunk before). */
-static herr_t write_chunk(struct store *store, H5VL_native_dataset_optional_args_t *args)
+static herr_t write_chunk(struct mkt_vol_store *store, H5VL_native_dataset_optional_args_t *args)
 {
     const uint32_t mask = args->chunk_write.filters;
     const hsize_t *offset = args->chunk_write.offset;
     const hsize_t origin[MKT_MAX_RANK] = {0};
     struct mkt_slab box;
 
-    if (!store->object->file->writable)
-        return mkt_vol_fail(H5E_DATASET, H5E_WRITEERROR, "no write intent on file");
+    if (mkt_vol_may_write(store->object, H5E_DATASET) < 0)
+        return -1;
     if (aligned_box(store, offset, &box) < 0 || twin_of(store, &box, mask) < 0)
         return -1;
     args->chunk_write.offset = origin;
@@ -720,7 +710,7 @@ static herr_t write_chunk(struct store *store, H5VL_native_dataset_optional_args
                             "%s: a chunk in the market must be one that the dataset's filters can "
                             "read; write it as elements, or use mode `file` for this path",
                             store->object->file->path);
-    if (move_values(store, &box, true) < 0)
+    if (mkt_vol_store_move(store, &box, true) < 0)
         return -1;
     mkt_vol_array_note_mask(store->array, offset_hash(&box), values_hash(store, &box), mask);
     return 0;
@@ -729,7 +719,7 @@ static herr_t write_chunk(struct store *store, H5VL_native_dataset_optional_args
 /* ---- the operations ---- */
 
 /* Native would have chosen otherwise for what is allocated early. */
-static herr_t index_type(struct store *store, H5VL_native_dataset_optional_args_t *args)
+static herr_t index_type(struct mkt_vol_store *store, H5VL_native_dataset_optional_args_t *args)
 {
     if (mkt_vol_native_ask(store->object, H5VL_NATIVE_DATASET_GET_CHUNK_INDEX_TYPE, args) < 0)
         return -1;
@@ -740,7 +730,7 @@ static herr_t index_type(struct store *store, H5VL_native_dataset_optional_args_
     return 0;
 }
 
-static herr_t answer(struct store *store, struct mkt_vol_stored **kept, int operation,
+static herr_t answer(struct mkt_vol_store *store, struct mkt_vol_stored **kept, int operation,
                      H5VL_native_dataset_optional_args_t *args)
 {
     struct mkt_vol_stored *stored;
@@ -773,7 +763,7 @@ bool mkt_vol_chunks_optional(struct mkt_vol_object *object, struct mkt_vol_array
                              struct mkt_vol_stored **kept, H5VL_optional_args_t *args,
                              herr_t *result_out)
 {
-    struct store store;
+    struct mkt_vol_store store;
 
     switch (args->op_type) {
     case H5VL_NATIVE_DATASET_GET_CHUNK_INDEX_TYPE:
@@ -789,12 +779,12 @@ bool mkt_vol_chunks_optional(struct mkt_vol_object *object, struct mkt_vol_array
         return false;
     }
     *result_out = -1;
-    if (store_open(&store, object, array) < 0)
+    if (mkt_vol_store_open(&store, object, array) < 0)
         return true;
     if (store.chunked)
         *result_out = answer(&store, kept, args->op_type, args->args);
     else
         mkt_vol_fail(H5E_ARGS, H5E_BADTYPE, "not a chunked dataset");
-    store_close(&store);
+    mkt_vol_store_close(&store);
     return true;
 }

@@ -30,4 +30,13 @@ bool mkt_vol_chunks_optional(struct mkt_vol_object *object, struct mkt_vol_array
                              struct mkt_vol_stored **kept, H5VL_optional_args_t *args,
                              herr_t *result_out);
 
+/* When a dataset shrinks, a chunk across the new edge keeps its space though all that was written
+ * to it lay beyond. Before: *kept_out, those chunks (NULL: none), of a file that one process
+ * writes; `dims`: the extent to come. After: has them written, and frees `kept`. */
+struct mkt_vol_kept;
+herr_t mkt_vol_stored_before_resize(struct mkt_vol_object *object, struct mkt_vol_array *array,
+                                    const uint64_t *dims, struct mkt_vol_kept **kept_out);
+herr_t mkt_vol_stored_after_resize(struct mkt_vol_object *object, struct mkt_vol_array *array,
+                                   struct mkt_vol_kept *kept);
+
 #endif

@@ -11,6 +11,7 @@
 #include "vol/collective.h"
 #include "vol/error.h"
 #include "vol/file_state.h"
+#include "vol/intent.h"
 #include "vol/list_selection.h"
 #include "vol/native.h"
 #include "vol/object.h"
@@ -414,6 +415,31 @@ static bool is_virtual(struct mkt_vol_object *object)
     return object->dataset->raw == RAW_VIRTUAL;
 }
 
+/* In a file that native keeps. */
+static herr_t read_passed(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space,
+                          hid_t file_space, hid_t dxpl, void *buffer)
+{
+    struct mkt_vol_silence silence;
+
+    mkt_vol_silence_begin(&silence);
+    herr_t result = H5VLdataset_read(1, &object->under, object->under_vol_id, &mem_type, &mem_space,
+                                     &file_space, dxpl, &buffer, NULL);
+    mkt_vol_silence_end(&silence);
+    return result;
+}
+
+static herr_t write_passed(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space,
+                           hid_t file_space, hid_t dxpl, const void *buffer)
+{
+    struct mkt_vol_silence silence;
+
+    mkt_vol_silence_begin(&silence);
+    herr_t result = H5VLdataset_write(1, &object->under, object->under_vol_id, &mem_type,
+                                      &mem_space, &file_space, dxpl, &buffer, NULL);
+    mkt_vol_silence_end(&silence);
+    return result;
+}
+
 static herr_t read_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space,
                        hid_t file_space, hid_t dxpl, void *buffer)
 {
@@ -424,8 +450,7 @@ static herr_t read_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_
         return -1;
     bool resolve = is_virtual(object);
     if (!object->dataset && !resolve)
-        return H5VLdataset_read(1, &object->under, object->under_vol_id, &mem_type, &mem_space,
-                                &file_space, dxpl, &buffer, NULL);
+        return read_passed(object, mem_type, mem_space, file_space, dxpl, buffer);
     if (resolve)
         return mkt_vol_virtual_read(object, mem_type, mem_space, file_space, dxpl, buffer);
     if (transfer_begin(&transfer, object) < 0)
@@ -445,10 +470,9 @@ static herr_t write_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem
         return -1;
     bool resolve = is_virtual(object);
     if (!object->dataset && !resolve)
-        return H5VLdataset_write(1, &object->under, object->under_vol_id, &mem_type, &mem_space,
-                                 &file_space, dxpl, &buffer, NULL);
-    if (object->dataset && !object->file->writable)
-        return mkt_vol_fail(H5E_DATASET, H5E_WRITEERROR, "no write intent on file");
+        return write_passed(object, mem_type, mem_space, file_space, dxpl, buffer);
+    if (mkt_vol_may_write(object, H5E_DATASET) < 0)
+        return -1;
     if (resolve)
         return mkt_vol_virtual_write(object, mem_type, mem_space, file_space, dxpl, buffer);
     if (transfer_begin(&transfer, object) < 0)
@@ -498,8 +522,8 @@ static herr_t check_write(struct mkt_vol_object *object, hid_t mem_type, hid_t m
         return -1;
     if (!object->dataset || is_virtual(object))
         return 0;
-    if (!object->file->writable)
-        return mkt_vol_fail(H5E_DATASET, H5E_WRITEERROR, "no write intent on file");
+    if (mkt_vol_may_write(object, H5E_DATASET) < 0)
+        return -1;
     if (transfer_begin(&transfer, object) < 0)
         return -1;
     if (!transfer.array)
@@ -591,6 +615,19 @@ herr_t mkt_vol_dataset_get(void *dataset, H5VL_dataset_get_args_t *args, hid_t d
     return 0;
 }
 
+static herr_t resize(struct mkt_vol_object *object, const uint64_t *dims)
+{
+    struct mkt_vol_array *array = object->dataset->array;
+    struct mkt_vol_kept *kept;
+
+    if (mkt_vol_stored_before_resize(object, array, dims, &kept) < 0)
+        return -1;
+    herr_t result = mkt_vol_array_resize(array, dims);
+    if (mkt_vol_stored_after_resize(object, array, kept) < 0)
+        return -1;
+    return result;
+}
+
 herr_t mkt_vol_dataset_specific(void *dataset, H5VL_dataset_specific_args_t *args, hid_t dxpl,
                                 void **request)
 {
@@ -615,7 +652,7 @@ herr_t mkt_vol_dataset_specific(void *dataset, H5VL_dataset_specific_args_t *arg
         return -1;
     herr_t result = space_dims(space, &rank, dims);
     H5Sclose(space);
-    return result < 0 ? -1 : mkt_vol_array_resize(object->dataset->array, dims);
+    return result < 0 ? -1 : resize(object, dims);
 }
 
 /* Native would answer of the empty dataset in the image, which isn't the truth. False: it may. */

@@ -4,8 +4,11 @@
  * never those of the memory that native works in. Files passed through get native's answers.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "vol/callbacks.h"
 #include "vol/context.h"
@@ -92,15 +95,11 @@ static enum answer ask_accessible(const char *path, hid_t fapl)
     return mkt_path_kind(path) == MKT_PATH_STUB ? ANSWER_NO : ANSWER_NATIVE;
 }
 
+/* As with any removed file, who has it open, this process too, keeps it, and what is still written
+ * ends with the close. */
 static enum answer withdraw(const char *path, hid_t fapl)
 {
     struct mkt_client *client;
-    if (mkt_vol_file_find(path, MKT_VOL_DRIVER_SEC2) ||
-        mkt_vol_file_find(path, MKT_VOL_DRIVER_MPIO)) {
-        mkt_vol_fail(H5E_FILE, H5E_CANTDELETEFILE, "can't delete %s: it is open in this process",
-                     path);
-        return ANSWER_FAILED;
-    }
     if (!client_for(fapl, &client))
         return ANSWER_FAILED;
     struct mkt_error error = {0};
@@ -273,6 +272,27 @@ static herr_t get_eoa(struct mkt_vol_object *object, H5VL_native_file_optional_a
     return 0;
 }
 
+/* sec2's handle is the address of a descriptor. Programs sync it, lock it, ask for its status: they
+ * get one of what stands on disk, for reading, since writes by that way would be lost. */
+static herr_t get_vfd_handle(struct mkt_vol_file *file, H5VL_native_file_optional_args_t *args)
+{
+    int *place = &file->state->disk_fd;
+
+    if (file->state->driver != MKT_VOL_DRIVER_SEC2)
+        return mkt_vol_fail(
+            H5E_FILE, H5E_UNSUPPORTED,
+            "no MPI file: %s is in memory; a rule with `mode: file` gives a real file", file->path);
+    if (*place < 0)
+        *place = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*place < 0)
+        *place = memfd_create("nothing on disk", MFD_CLOEXEC);
+    if (*place < 0)
+        return mkt_vol_fail(H5E_FILE, H5E_CANTGET, "no file descriptor for %s: %s", file->path,
+                            strerror(errno));
+    *args->get_vfd_handle.file_handle = place;
+    return 0;
+}
+
 #if MKT_VOL_MPI
 /* Atomic or not: what a rank wrote is seen by all when the call returns. */
 static herr_t atomicity(struct mkt_vol_file *file, int operation,
@@ -299,10 +319,7 @@ static herr_t market_optional(struct mkt_vol_object *object, H5VL_optional_args_
     case H5VL_NATIVE_FILE_GET_EOA:
         return get_eoa(object, args->args, dxpl);
     case H5VL_NATIVE_FILE_GET_VFD_HANDLE:
-        return mkt_vol_fail(
-            H5E_FILE, H5E_UNSUPPORTED,
-            "no file descriptor: %s is in memory; a rule with `mode: file` gives a real file",
-            object->file->path);
+        return get_vfd_handle(object->file, args->args);
 #if MKT_VOL_MPI
     case H5VL_NATIVE_FILE_GET_MPI_ATOMICITY:
     case H5VL_NATIVE_FILE_SET_MPI_ATOMICITY:

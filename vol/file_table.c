@@ -68,6 +68,7 @@ struct mkt_vol_file *mkt_vol_file_create_state(const char *path, enum mkt_vol_dr
     state->file = file;
     state->driver = driver;
     state->owner = getpid();
+    state->disk_fd = -1;
     mkt_vol_group_init(&state->group);
     file->path = strdup(path);
     state->name = make_name(path, &state->serial);
@@ -179,6 +180,8 @@ static void end(struct mkt_vol_file *file)
         mkt_client_close(file->client, file->handle);
     mkt_vol_image_destroy(file->image);
     mkt_vol_group_fini(&state->group);
+    if (state->disk_fd >= 0)
+        close(state->disk_fd);
     free(state->arrays);
     free(state->name);
     free(state);

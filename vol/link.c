@@ -5,22 +5,15 @@
  */
 #include "vol/callbacks.h"
 #include "vol/file_state.h"
+#include "vol/intent.h"
 #include "vol/object.h"
 #include "vol/unlink.h"
-
-/* Native may see only halfway that it can't write, and keep metadata to write at the close. */
-static herr_t refuse_reader(const struct mkt_vol_object *object)
-{
-    if (!object || !object->file || !object->file->in_market || object->file->writable)
-        return 0;
-    return mkt_vol_fail(H5E_LINK, H5E_CANTINIT, "no write intent on file");
-}
 
 herr_t mkt_vol_link_create(H5VL_link_create_args_t *args, void *object,
                            const H5VL_loc_params_t *loc, hid_t lcpl, hid_t lapl, hid_t dxpl,
                            void **request)
 {
-    if (!mkt_vol_object_usable(object) || refuse_reader(object) < 0)
+    if (!mkt_vol_object_usable(object) || mkt_vol_may_link(object, loc, H5E_LINK) < 0)
         return -1;
     H5VL_link_create_args_t native_args = *args;
     if (args->op_type == H5VL_LINK_CREATE_HARD)
@@ -34,7 +27,7 @@ herr_t mkt_vol_link_copy(void *source, const H5VL_loc_params_t *source_loc, void
                          void **request)
 {
     if (!mkt_vol_object_usable(source) || !mkt_vol_object_usable(target) ||
-        refuse_reader(target) < 0)
+        mkt_vol_may_link(target, target_loc, H5E_LINK) < 0)
         return -1;
     return H5VLlink_copy(mkt_vol_under(source), source_loc, mkt_vol_under(target), target_loc,
                          mkt_vol_native_id(), lcpl, lapl, dxpl, request);
@@ -45,7 +38,8 @@ herr_t mkt_vol_link_move(void *source, const H5VL_loc_params_t *source_loc, void
                          void **request)
 {
     if (!mkt_vol_object_usable(source) || !mkt_vol_object_usable(target) ||
-        refuse_reader(target) < 0)
+        mkt_vol_may_link(source, source_loc, H5E_LINK) < 0 ||
+        mkt_vol_may_link(target, target_loc, H5E_LINK) < 0)
         return -1;
     return H5VLlink_move(mkt_vol_under(source), source_loc, mkt_vol_under(target), target_loc,
                          mkt_vol_native_id(), lcpl, lapl, dxpl, request);
@@ -63,6 +57,8 @@ herr_t mkt_vol_link_specific(void *object, const H5VL_loc_params_t *loc,
                              H5VL_link_specific_args_t *args, hid_t dxpl, void **request)
 {
     if (!mkt_vol_object_usable(object))
+        return -1;
+    if (args->op_type == H5VL_LINK_DELETE && mkt_vol_may_link(object, loc, H5E_LINK) < 0)
         return -1;
     struct mkt_vol_doomed *doomed =
         args->op_type == H5VL_LINK_DELETE ? mkt_vol_unlink_begin(object, loc) : NULL;

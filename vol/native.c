@@ -13,6 +13,7 @@ static herr_t transfer(struct mkt_vol_object *dataset, hid_t mem_type, hid_t mem
                        hid_t file_space, hid_t dxpl, void *read_to, const void *write_from)
 {
     herr_t result = -1;
+    struct mkt_vol_silence silence;
     void *context;
     bool owned;
 
@@ -21,12 +22,14 @@ static herr_t transfer(struct mkt_vol_object *dataset, hid_t mem_type, hid_t mem
         return -1;
     if (mkt_vol_call_context_open(&context) < 0)
         goto done;
+    mkt_vol_silence_begin(&silence);
     if (read_to)
         result = H5VLdataset_read(1, &dataset->under, dataset->under_vol_id, &mem_type, &mem_space,
                                   &file_space, list, &read_to, NULL);
     else
         result = H5VLdataset_write(1, &dataset->under, dataset->under_vol_id, &mem_type, &mem_space,
                                    &file_space, list, &write_from, NULL);
+    mkt_vol_silence_end(&silence);
     mkt_vol_call_context_close(context);
 done:
     if (owned)

@@ -8,6 +8,7 @@
 #include "vol/callbacks.h"
 #include "vol/context.h"
 #include "vol/file_state.h"
+#include "vol/intent.h"
 
 struct mkt_vol_object *mkt_vol_object_wrap(void *under, hid_t under_vol_id, H5I_type_t type,
                                            struct mkt_vol_file *file)
@@ -159,10 +160,9 @@ herr_t mkt_vol_object_copy(void *source, const H5VL_loc_params_t *source_loc,
 {
     if (!mkt_vol_object_usable(source) || !mkt_vol_object_usable(target))
         return -1;
-    /* Native sees only halfway that it can't write, and keeps metadata to write at the close. */
-    const struct mkt_vol_file *file = ((struct mkt_vol_object *)target)->file;
-    if (file && file->in_market && !file->writable)
-        return mkt_vol_fail(H5E_OHDR, H5E_CANTCOPY, "no write intent on file");
+    /* Wherever mounts lead, native makes the copy in the location's file. */
+    if (mkt_vol_may_write(target, H5E_OHDR) < 0)
+        return -1;
     if (H5VLobject_copy(mkt_vol_under(source), source_loc, source_name, mkt_vol_under(target),
                         target_loc, target_name, mkt_vol_native_id(), ocpypl, lcpl, dxpl,
                         request) < 0)

@@ -6,8 +6,10 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "vol/error.h"
 #include "vol/native.h"
 #include "vol/transfer_internal.h"
+#include "vol/unwritten.h"
 
 #define SEEN_MAX 8 /* pieces compared with each other to tell whether they overlap */
 
@@ -175,8 +177,12 @@ static herr_t native_read_packed(struct mkt_vol_io *io, hid_t file_space, uint64
 {
     const struct mkt_vol_transfer *transfer = io->transfer;
     hsize_t length = elements;
-    hid_t memory = H5Screate_simple(1, &length, NULL);
 
+    if (mkt_vol_unwritten_is_zeros(transfer->dataset, &io->sources)) {
+        memset(packed_out, 0, elements * io->file_bytes);
+        return 0;
+    }
+    hid_t memory = H5Screate_simple(1, &length, NULL);
     if (memory < 0)
         return -1;
     /* The transfer list's transform comes later, with the rest. */
@@ -209,19 +215,39 @@ static hid_t space_of_slab(const struct mkt_vol_io *io, const struct mkt_slab *s
     return space;
 }
 
+/* The application's whole selection. */
+static herr_t native_read_direct(struct mkt_vol_io *io, void *buffer)
+{
+    const struct mkt_vol_transfer *transfer = io->transfer;
+
+    if (!mkt_vol_unwritten_is_zeros(transfer->dataset, &io->sources))
+        return mkt_vol_native_read(transfer->dataset, transfer->mem_type, transfer->mem_space,
+                                   transfer->file_space, transfer->dxpl, buffer);
+    if (transfer->mem_space > H5S_PLIST)
+        return H5Dfill(NULL, transfer->mem_type, buffer, transfer->mem_type, transfer->mem_space);
+    /* As in the file, or one behind the other. */
+    hsize_t length = io->file.elements;
+    hid_t space = transfer->mem_space == H5S_BLOCK   ? H5Screate_simple(1, &length, NULL)
+                  : transfer->file_space > H5S_PLIST ? H5Scopy(transfer->file_space)
+                                                     : space_of_slab(io, &io->file.slab);
+    if (space < 0)
+        return -1;
+    herr_t result = H5Dfill(NULL, transfer->mem_type, buffer, transfer->mem_type, space);
+    mkt_vol_close_keeping_errors(space);
+    return result;
+}
+
 /* ---- the three ways to read ---- */
 
 herr_t mkt_vol_overlay_direct(struct mkt_vol_io *io, void *buffer)
 {
-    const struct mkt_vol_transfer *transfer = io->transfer;
     bool all;
     uint32_t skip;
 
     enum mkt_status status = covered(io, &io->file.slab, &all, &skip);
     if (status != MKT_OK)
         return fail(io, status, &(struct mkt_error){0});
-    if (!all && mkt_vol_native_read(transfer->dataset, transfer->mem_type, transfer->mem_space,
-                                    transfer->file_space, transfer->dxpl, buffer) < 0)
+    if (!all && native_read_direct(io, buffer) < 0)
         return -1;
     return copy_pieces(io, &io->file.slab, &io->layout, skip, buffer);
 }

@@ -5,9 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "vol/error.h"
 #include "vol/file_state.h"
 #include "vol/transfer_internal.h"
 #include "vol/transform.h"
+#include "vol/unwritten.h"
 
 #define PIECE_MAX_BYTES (UINT64_C(64) << 20) /* a larger box is split along its slowest axis */
 
@@ -46,10 +48,20 @@ static herr_t read_selections(struct mkt_vol_io *io)
     return 0;
 }
 
+static bool can_convert(hid_t from, hid_t to)
+{
+    struct mkt_vol_silence silence;
+    H5T_cdata_t *path;
+
+    mkt_vol_silence_begin(&silence);
+    bool can = H5Tfind(from, to, &path) != NULL;
+    mkt_vol_silence_end(&silence);
+    return can;
+}
+
 static herr_t read_types(struct mkt_vol_io *io, bool writing)
 {
     const struct mkt_vol_transfer *transfer = io->transfer;
-    H5T_cdata_t *path;
 
     io->file_bytes = mkt_vol_array_meta(transfer->array)->element_bytes;
     io->convert = false;
@@ -71,7 +83,7 @@ static herr_t read_types(struct mkt_vol_io *io, bool writing)
                             transfer->dataset->file->path);
     hid_t from = writing ? transfer->mem_type : transfer->file_type;
     hid_t to = writing ? transfer->file_type : transfer->mem_type;
-    if (!H5Tfind(from, to, &path))
+    if (!can_convert(from, to))
         return mkt_vol_fail(H5E_DATASET, H5E_UNSUPPORTED,
                             "unable to convert between src and dest datatypes");
     io->background = H5Tdetect_class(to, H5T_COMPOUND) > 0;
@@ -92,7 +104,7 @@ static herr_t io_begin(struct mkt_vol_io *io, const struct mkt_vol_transfer *tra
 {
     io->transfer = transfer;
     io->client = transfer->dataset->file->client;
-    io->convert = io->background = io->direct = false;
+    io->convert = io->background = io->blank = io->direct = false;
     if (refuse_in_child(transfer->dataset->file) < 0 || read_selections(io) < 0 ||
         read_types(io, writing) < 0)
         return -1;
@@ -163,6 +175,17 @@ static void strip_close(struct strip *strip)
     free(strip->background);
 }
 
+static herr_t strip_convert(struct strip *strip, hid_t from, hid_t to, uint64_t elements)
+{
+    struct mkt_vol_silence silence;
+
+    mkt_vol_silence_begin(&silence);
+    herr_t result =
+        H5Tconvert(from, to, elements, strip->values, strip->background, strip->io->transfer->dxpl);
+    mkt_vol_silence_end(&silence);
+    return result;
+}
+
 /* ---- writing ---- */
 
 static herr_t write_failed(const struct mkt_vol_io *io, const struct mkt_error *error)
@@ -201,8 +224,20 @@ static herr_t put_direct(void *context, const struct mkt_slab *part)
     return mkt_vol_array_written(&place, &error) == MKT_OK ? 0 : write_failed(io, &error);
 }
 
-/* The next elements of memory, converted, in strip->values. `keep` fetches what a partial compound
- * write leaves alone. */
+/* What a partial write of compounds leaves alone. */
+static herr_t strip_keep(struct strip *strip, const struct mkt_slab *part, uint64_t elements)
+{
+    struct mkt_vol_io *io = strip->io;
+
+    if (io->blank) {
+        memset(strip->background, 0, elements * io->file_bytes);
+        return 0;
+    }
+    return part ? mkt_vol_overlay_slab(io, part, strip->background)
+                : mkt_vol_overlay_runs(io, strip->background);
+}
+
+/* The next elements of memory, converted, in strip->values. */
 static herr_t strip_gather(struct strip *strip, const struct mkt_slab *part, uint64_t elements)
 {
     struct mkt_vol_io *io = strip->io;
@@ -216,11 +251,9 @@ static herr_t strip_gather(struct strip *strip, const struct mkt_slab *part, uin
         return -1;
     if (!io->convert)
         return 0;
-    if (io->background && (part ? mkt_vol_overlay_slab(io, part, strip->background)
-                                : mkt_vol_overlay_runs(io, strip->background)) < 0)
+    if (io->background && strip_keep(strip, part, elements) < 0)
         return -1;
-    return H5Tconvert(transfer->mem_type, transfer->file_type, elements, strip->values,
-                      strip->background, transfer->dxpl);
+    return strip_convert(strip, transfer->mem_type, transfer->file_type, elements);
 }
 
 static herr_t put_strip(void *context, const struct mkt_slab *part)
@@ -302,6 +335,7 @@ herr_t mkt_vol_transfer_write(const struct mkt_vol_transfer *transfer, const voi
         return write_strips(&io, buffer);
     if (mkt_vol_sources_open(&io.sources, transfer->array, &error) != MKT_OK)
         return write_failed(&io, &error);
+    io.blank = mkt_vol_unwritten_stays_zeros(transfer->dataset, &io.sources, io.file.elements);
     result = write_strips(&io, buffer);
     mkt_vol_sources_close(&io.sources);
     return result;
@@ -317,8 +351,7 @@ static herr_t strip_deliver(struct strip *strip, uint64_t elements)
     if (io->background && walk_memory(&strip->background_runs, io->mem_bytes, strip->memory,
                                       strip->background, elements, MKT_PUT) < 0)
         return -1;
-    if (io->convert && H5Tconvert(transfer->file_type, transfer->mem_type, elements, strip->values,
-                                  strip->background, transfer->dxpl) < 0)
+    if (io->convert && strip_convert(strip, transfer->file_type, transfer->mem_type, elements) < 0)
         return -1;
     if (io->transform &&
         mkt_vol_transform_apply(transfer->dxpl, transfer->mem_type, elements, strip->values) < 0)

@@ -17,6 +17,7 @@ struct mkt_vol_io {
     bool convert;
     bool transform;  /* the transfer list has one */
     bool background; /* the conversion keeps what stands at its target (parts of a compound) */
+    bool blank;      /* that is zeros everywhere: unwritten.h */
     struct mkt_vol_selection file, memory;
     struct mkt_layout layout;
     bool direct; /* layout holds: no conversion, no cursor */

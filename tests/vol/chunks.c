@@ -252,6 +252,55 @@ static void shapes_write(hid_t file, bool latest)
         }
 }
 
+/* What was written to the chunks across the new edge lay beyond it: they keep their space. */
+static void cut(hid_t file)
+{
+    static const struct shape cuts[] = {
+        {.name = "cut", .chunked = true, .unlimited = {true, true}},
+        {.name = "cut deflate", .chunked = true, .unlimited = {true, true}, .deflate = 7},
+        {.name = "cut late",
+         .chunked = true,
+         .unlimited = {true, true},
+         .time = H5D_ALLOC_TIME_LATE},
+    };
+    const hsize_t less[RANK] = {17, 27}, row[RANK] = {1, 27}, again[RANK] = {9, 27};
+
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+        hid_t dataset = create(file, &cuts[i]), space = box(18, 2, 2, 20), other = box(1, 28, 9, 3);
+
+        put(dataset, space);
+        put(dataset, other);
+        MUST(H5Dset_extent(dataset, less));
+        if (i == 0) {
+            MUST(H5Dset_extent(dataset, row));
+            MUST(H5Dset_extent(dataset, again));
+        }
+        H5Sclose(space);
+        H5Sclose(other);
+        H5Dclose(dataset);
+    }
+}
+
+/* Space for no elements. */
+static void nothing(hid_t file)
+{
+    static const H5D_layout_t layouts[] = {H5D_CONTIGUOUS, H5D_COMPACT};
+    const hsize_t dims[RANK] = {0, COLUMNS};
+
+    for (int i = 0; i < 2; i++) {
+        hid_t list = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(RANK, dims, NULL);
+        hid_t dataset;
+
+        MUST(H5Pset_layout(list, layouts[i]));
+        MUST(H5Pset_alloc_time(list, H5D_ALLOC_TIME_EARLY));
+        MUST(dataset = H5Dcreate2(file, i ? "nothing, compact" : "nothing, early", H5T_STD_I32BE,
+                                  space, H5P_DEFAULT, list, H5P_DEFAULT));
+        H5Dclose(dataset);
+        H5Sclose(space);
+        H5Pclose(list);
+    }
+}
+
 static herr_t tell_link(hid_t group, const char *name, const H5L_info2_t *info, void *skip)
 {
     (void)info;
@@ -360,6 +409,8 @@ int main(int argc, char **argv)
         shapes_write(file, latest);
         copy_directly(file);
         write_masked(file);
+        cut(file);
+        nothing(file);
     } else {
         MUST(file = H5Fopen(argv[2], H5F_ACC_RDONLY, list));
     }

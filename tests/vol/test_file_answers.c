@@ -127,6 +127,57 @@ static void test_existence(void)
     QUIET(CHECK(H5Fdelete("there.h5", H5P_DEFAULT) < 0));
 }
 
+/* As with any removed file: who has it open keeps it. */
+static void test_delete_of_an_open_file(void)
+{
+    hid_t file = make("gone.h5", H5P_DEFAULT, H5P_DEFAULT), again;
+    put(file, "d", 1);
+    CHECK(H5Fdelete("gone.h5", H5P_DEFAULT) >= 0);
+    CHECK(access("gone.h5", F_OK) != 0);
+    QUIET(CHECK(H5Fis_accessible("gone.h5", H5P_DEFAULT) <= 0));
+    CHECK(has(file, "d", 1));
+    put(file, "e", 2);
+    CHECK(has(file, "e", 2));
+    /* Another one in its place. */
+    again = make("gone.h5", H5P_DEFAULT, H5P_DEFAULT);
+    put(again, "d", 3);
+    CHECK(has(file, "d", 1));
+    CHECK(H5Fclose(file) >= 0);
+    CHECK(has(again, "d", 3));
+    CHECK(H5Fclose(again) >= 0);
+    file = H5Fopen("gone.h5", H5F_ACC_RDONLY, H5P_DEFAULT);
+    CHECK(file >= 0 && has(file, "d", 3) && H5Lexists(file, "e", H5P_DEFAULT) == 0);
+    /* A reader, too. */
+    CHECK(H5Fdelete("gone.h5", H5P_DEFAULT) >= 0);
+    CHECK(has(file, "d", 3));
+    CHECK(H5Fclose(file) >= 0);
+    QUIET(CHECK(H5Fopen("gone.h5", H5F_ACC_RDONLY, H5P_DEFAULT) < 0));
+}
+
+/* A program syncs a file, or asks for its status, by the descriptor of its driver. */
+static void test_descriptor(void)
+{
+    struct stat by_path, by_descriptor;
+    int *descriptor = NULL, *other = NULL;
+    hid_t file = make("descriptor.h5", H5P_DEFAULT, H5P_DEFAULT);
+    put(file, "d", 1);
+    CHECK(H5Fget_vfd_handle(file, H5P_DEFAULT, (void **)&descriptor) >= 0);
+    CHECK(descriptor && fsync(*descriptor) == 0);
+    CHECK(stat("descriptor.h5", &by_path) == 0 && fstat(*descriptor, &by_descriptor) == 0);
+    CHECK(by_path.st_ino == by_descriptor.st_ino && by_path.st_dev == by_descriptor.st_dev);
+    CHECK(H5Fget_vfd_handle(file, H5P_DEFAULT, (void **)&other) >= 0 && other == descriptor);
+    if (in_market) /* it would be lost */
+        CHECK(write(*descriptor, "x", 1) < 0);
+    int number = *descriptor;
+    CHECK(H5Fclose(file) >= 0);
+    CHECK(fcntl(number, F_GETFD) < 0);
+    file = H5Fopen("descriptor.h5", H5F_ACC_RDONLY, H5P_DEFAULT);
+    CHECK(has(file, "d", 1));
+    CHECK(H5Fget_vfd_handle(file, H5P_DEFAULT, (void **)&descriptor) >= 0 &&
+          fsync(*descriptor) == 0);
+    CHECK(H5Fclose(file) >= 0);
+}
+
 static void test_close_degrees(void)
 {
     static const H5F_close_degree_t degrees[] = {H5F_CLOSE_WEAK, H5F_CLOSE_SEMI, H5F_CLOSE_STRONG};
@@ -290,6 +341,8 @@ int main(void)
     in_market = connector && strncmp(connector, "market", 6) == 0;
     test_names_and_lists();
     test_existence();
+    test_delete_of_an_open_file();
+    test_descriptor();
     test_close_degrees();
     test_reopen_and_equality();
     test_mounts();
