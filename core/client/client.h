@@ -138,6 +138,9 @@ struct mkt_save_order {
 /* Waits for an order; MKT_TIMED_OUT: none came in wait_ms. The caller frees order_out->path. */
 enum mkt_status mkt_client_save_next(struct mkt_client *client, uint32_t wait_ms,
                                      struct mkt_save_order *order_out, struct mkt_error *error);
+/* So many bytes were moved since the last time: waits while programs read or write. */
+enum mkt_status mkt_client_save_yield(struct mkt_client *client, uint64_t bytes,
+                                      struct mkt_error *error);
 /* May the file `file`, which is whole and on disk, go to its place? MKT_CANCELLED: nobody wants it
  * any more. */
 enum mkt_status mkt_client_save_place(struct mkt_client *client, const struct mkt_save_order *order,

@@ -84,6 +84,13 @@ enum mkt_status mkt_client_save_next(struct mkt_client *client, uint32_t wait_ms
     return MKT_OK;
 }
 
+enum mkt_status mkt_client_save_yield(struct mkt_client *client, uint64_t bytes,
+                                      struct mkt_error *error)
+{
+    struct mkt_msg reply, msg = {.type = MKT_MSG_SAVE_YIELD, .save_yield = {.bytes = bytes}};
+    return request(client, &msg, MKT_MSG_SAVE_GO, &reply, error);
+}
+
 enum mkt_status mkt_client_save_place(struct mkt_client *client, const struct mkt_save_order *order,
                                       const struct mkt_file_identity *file, struct mkt_error *error)
 {

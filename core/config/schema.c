@@ -87,6 +87,15 @@ static const struct mkt_schema_field resource_fields[] = {
              "time, or for three times "
              "the usual interval between files if that is longer (at most two minutes), it goes "
              "back to the system."},
+    {.key = "background",
+     .kind = MKT_VALUE_BACKGROUND,
+     .offset = CONFIG(background_rate),
+     .minimum = 1,
+     .maximum = 1024 * TIB,
+     .standard = "full-delay",
+     .help = "How files are written behind their writers. `full-delay`: the archiver pauses while "
+             "programs read or write, unless memory is short. `rate` and a size: so many bytes a "
+             "second. `none`: as fast as it can."},
     {.key = "max_objects",
      .kind = MKT_VALUE_COUNT,
      .offset = CONFIG(max_objects),

@@ -16,6 +16,7 @@ enum mkt_value_kind {
     MKT_VALUE_LEVEL,           /* uint32_t: enum mkt_log_level */
     MKT_VALUE_MODE,            /* uint32_t: enum mkt_mode */
     MKT_VALUE_PUBLISH,         /* uint32_t: enum mkt_publish, followed by uint32_t closes */
+    MKT_VALUE_BACKGROUND,      /* uint64_t: bytes a second, 0 to yield, UINT64_MAX for no limit */
     MKT_VALUE_DURABILITY,      /* uint32_t: enum mkt_durability */
     MKT_VALUE_YES_NO,          /* uint32_t: 1 or 0 */
     MKT_VALUE_PATTERN          /* const char *, malloc'ed */

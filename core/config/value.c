@@ -50,6 +50,8 @@ const char *mkt_schema_notation(enum mkt_value_kind kind)
         return "both, memory or file";
     case MKT_VALUE_PUBLISH:
         return "close, flush, or close and a number such as close 2";
+    case MKT_VALUE_BACKGROUND:
+        return "full-delay, none, or rate and a size such as rate 200MiB";
     case MKT_VALUE_DURABILITY:
         return "async, close or none";
     case MKT_VALUE_YES_NO:
@@ -231,6 +233,20 @@ static enum mkt_status set_publish(const struct mkt_schema_field *field, const c
     return MKT_OK;
 }
 
+static enum mkt_status set_background(const struct mkt_schema_field *field, const char *value,
+                                      uint64_t *rate_out, struct mkt_error *error)
+{
+    if (strcmp(value, "full-delay") == 0)
+        *rate_out = 0;
+    else if (strcmp(value, "none") == 0)
+        *rate_out = UINT64_MAX;
+    else if (strncmp(value, "rate ", 5) == 0)
+        return set_quantity(field, value + 5, size_units, rate_out, error);
+    else
+        return bad_value(field, value, error);
+    return MKT_OK;
+}
+
 static enum mkt_status set_pattern(const struct mkt_schema_field *field, const char *value,
                                    char **pattern_out, struct mkt_error *error)
 {
@@ -283,6 +299,8 @@ enum mkt_status mkt_schema_set(const struct mkt_schema_field *field, const char 
         return set_level(field, value, at, error);
     case MKT_VALUE_MODE:
         return set_word(field, value, modes, at, error);
+    case MKT_VALUE_BACKGROUND:
+        return set_background(field, value, at, error);
     case MKT_VALUE_DURABILITY:
         return set_word(field, value, durabilities, at, error);
     case MKT_VALUE_YES_NO:

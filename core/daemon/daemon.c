@@ -75,6 +75,7 @@ static void set_limits(struct mkt_daemon *daemon)
     limits->max_groups = config->max_writers;
     limits->max_waiting = config->max_waiting;
     limits->max_pieces = config->max_pieces;
+    limits->background_rate = config->background_rate;
     /* Each connection takes two descriptors, each object's stub one: half of them for each. */
     getrlimit(RLIMIT_NOFILE, &files);
     uint64_t spare = files.rlim_cur > 2 * OTHER_DESCRIPTORS ? files.rlim_cur - OTHER_DESCRIPTORS

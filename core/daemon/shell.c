@@ -305,6 +305,7 @@ static void handle_greeted(struct mkt_daemon *daemon, struct mkt_connection *con
     case MKT_MSG_WITHDRAW:
     case MKT_MSG_SAVE_NEXT:
     case MKT_MSG_SAVE_PLACE:
+    case MKT_MSG_SAVE_YIELD:
     case MKT_MSG_SAVE_WAIT:
         mkt_market_message(daemon->market, connection->session, message, mkt_daemon_now_ms());
         break;

@@ -268,11 +268,11 @@ struct grant_wait {
     struct grant_wait *prev, *next;
 };
 
-/* An archiver that has nothing to do, or a program that waits for files to be safe. */
+/* An archiver that has nothing to do or yields, or a program that waits for files to be safe. */
 struct save_wait {
     struct session *session;
-    uint64_t request, deadline_ms;
-    bool is_archiver;
+    uint64_t request, started_ms, deadline_ms;
+    bool is_archiver, yields;
     struct object *object; /* referenced; NULL: all */
     struct save_wait *prev, *next;
 };
@@ -313,6 +313,9 @@ struct mkt_market {
     struct version *unsaved; /* PENDING, RUNNING, PLACING, in order of publication */
     struct version *saved;   /* SAVED and not retired, the first to be given up first */
     uint64_t unsaved_count, unsaved_bytes;
+    uint64_t saves, saved_bytes, yielded_ms;
+    uint64_t foreground_ms;   /* when a program last asked for something */
+    uint64_t rate_allowed_ms; /* a limited rate: when archivers may go on */
     struct save_wait *save_waits;
     uint32_t save_waits_count;
     uint64_t now_ms;           /* of the call in hand */
@@ -471,6 +474,7 @@ bool mkt_save_is_owed(const struct version *version);
 /* Gives up a saved version that nobody reads, for its memory. False: there is none. */
 bool mkt_save_evict(struct mkt_market *market);
 void mkt_save_next(struct mkt_market *market, struct session *session, const struct mkt_msg *msg);
+void mkt_save_yield(struct mkt_market *market, struct session *session, const struct mkt_msg *msg);
 void mkt_save_place(struct mkt_market *market, struct session *session, const struct mkt_msg *msg);
 void mkt_save_done(struct mkt_market *market, struct session *session, const struct mkt_msg *msg);
 void mkt_save_wait(struct mkt_market *market, struct session *session, const struct mkt_msg *msg);

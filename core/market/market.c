@@ -243,6 +243,9 @@ static void dispatch(struct mkt_market *market, struct session *session, const s
     case MKT_MSG_SAVE_NEXT:
         mkt_save_next(market, session, msg);
         break;
+    case MKT_MSG_SAVE_YIELD:
+        mkt_save_yield(market, session, msg);
+        break;
     case MKT_MSG_SAVE_PLACE:
         mkt_save_place(market, session, msg);
         break;
@@ -275,6 +278,8 @@ void mkt_market_message(struct mkt_market *market, uint64_t id, const struct mkt
         return;
     market->requests++;
     market->now_ms = now_ms;
+    if (msg->type < MKT_MSG_SAVE_NEXT)
+        market->foreground_ms = now_ms;
     dispatch(market, session, msg, now_ms);
     mkt_settle(market);
 }

@@ -37,6 +37,9 @@
 
 struct mkt_market;
 
+#define MKT_BACKGROUND_YIELDS 0
+#define MKT_BACKGROUND_FREE   UINT64_MAX /* no limit, and no yielding */
+
 struct mkt_market_limits {
     uint64_t memory_bytes;    /* what all grants and versions may use together */
     uint64_t arena_bytes;     /* size of an arena; a larger request is refused (clients split) */
@@ -48,6 +51,8 @@ struct mkt_market_limits {
     uint32_t max_objects, max_groups, max_waiting; /* bounds of the tables */
     const char *max_objects_by; /* what to raise for more objects; NULL: `max_objects` */
     uint32_t max_pieces;        /* of one version */
+    uint64_t background_rate;   /* bytes a second that archivers move; MKT_BACKGROUND_YIELDS: all
+                                   that they can while no program reads or writes, else none */
 };
 
 /* Called from within the functions below; must not call back into the market. */
@@ -108,7 +113,9 @@ struct mkt_market_usage {
         published_bytes; /* used = all that isn't free */
     uint64_t live_bytes; /* of versions a reader can open or has open: data + images */
     uint32_t arenas, sessions, objects, versions, groups, waiting_opens, waiting_grants;
-    uint64_t unsaved_versions, unsaved_bytes;           /* mode BOTH: not on disk yet */
+    uint64_t unsaved_versions, unsaved_bytes;         /* mode BOTH: not on disk yet */
+    uint64_t saved_versions, saved_bytes, yielded_ms; /* since the start; yielded: archivers waited
+                                                         for programs, or for their rate */
     uint64_t publishes, withdrawals, requests, replies; /* requests: one-way messages, too */
 };
 void mkt_market_usage(const struct mkt_market *market, struct mkt_market_usage *usage_out);

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define QUIET_MS       20u   /* after the last request, while nobody has a file open */
+#define QUIET_OPEN_MS  1000u /* the same, while somebody has: who moves bytes says nothing */
 #define RETRY_FIRST_MS 1000u
 #define RETRY_LAST_MS  60000u
 
@@ -253,10 +255,13 @@ void mkt_save_done(struct mkt_market *market, struct session *session, const str
     struct object *object = version->object;
     struct set *set = version->set;
     mkt_object_get(object);
-    if (done->status == MKT_OK)
+    if (done->status == MKT_OK) {
+        market->saves++;
+        market->saved_bytes += version_bytes(version);
         take_file(market, version, &done->file);
-    else
+    } else {
         note_failure(market, version, done);
+    }
     answer_closer(market, version, MKT_OK, NULL);
     end_run(market, version, done->status == MKT_OK ? SAVE_SAVED : SAVE_PENDING);
     mkt_version_unpin(market, version, false);
@@ -292,6 +297,7 @@ static void wait_begin(struct mkt_market *market, struct session *session, uint6
     *wait = what;
     wait->session = session;
     wait->request = request;
+    wait->started_ms = market->now_ms;
     wait->deadline_ms = market->now_ms + wait_ms;
     if (wait->object)
         mkt_object_get(wait->object);
@@ -327,6 +333,47 @@ void mkt_save_wait(struct mkt_market *market, struct session *session, const str
         }
     }
     wait_begin(market, session, msg->request, wait, msg->save_wait.wait_ms);
+}
+
+/* When programs are done, as far as one can tell; 0: now. Where memory is short they wait for us.
+ */
+static uint64_t quiet_at(const struct mkt_market *market)
+{
+    bool open = HASH_COUNT(market->groups) > market->waiting_opens;
+    uint64_t at = market->foreground_ms + (open ? QUIET_OPEN_MS : QUIET_MS);
+
+    if (market->limits.background_rate == MKT_BACKGROUND_FREE || market->grant_waits)
+        return 0;
+    if (market->limits.background_rate != MKT_BACKGROUND_YIELDS)
+        at = market->rate_allowed_ms;
+    return at > market->now_ms ? at : 0;
+}
+
+void mkt_save_yield(struct mkt_market *market, struct session *session, const struct mkt_msg *msg)
+{
+    uint64_t rate = market->limits.background_rate;
+
+    if (rate != MKT_BACKGROUND_YIELDS && rate != MKT_BACKGROUND_FREE) {
+        if (market->rate_allowed_ms < market->now_ms)
+            market->rate_allowed_ms = market->now_ms;
+        market->rate_allowed_ms += msg->save_yield.bytes / (rate / 1000 ? rate / 1000 : 1);
+    }
+    wait_begin(market, session, msg->request, (struct save_wait){.yields = true}, 0);
+}
+
+static void serve_yield(struct mkt_market *market, struct save_wait *wait)
+{
+    uint64_t at_ms = quiet_at(market);
+
+    if (at_ms > 0) {
+        wait->deadline_ms = at_ms;
+        mkt_note_deadline(market, at_ms);
+        return;
+    }
+    market->yielded_ms += market->now_ms - wait->started_ms;
+    mkt_reply(market, wait->session,
+              &(struct mkt_msg){.type = MKT_MSG_SAVE_GO, .request = wait->request}, NULL);
+    wait_end(market, wait);
 }
 
 /* What is still to be saved of an object (NULL: of all). */
@@ -405,6 +452,8 @@ void mkt_save_serve(struct mkt_market *market)
         if (version) {
             send_order(market, wait->session, wait->request, version);
             wait_end(market, wait);
+        } else if (wait->yields) {
+            serve_yield(market, wait);
         } else if (!wait->is_archiver) {
             state = state_of(market, wait->object);
             if (state.files == 0)
@@ -423,6 +472,8 @@ void mkt_save_tick(struct mkt_market *market)
 
         if (wait->deadline_ms > market->now_ms) {
             mkt_note_deadline(market, wait->deadline_ms);
+        } else if (wait->yields) {
+            serve_yield(market, wait);
         } else if (wait->is_archiver) {
             mkt_reply_error(market, wait->session, wait->request, MKT_TIMED_OUT,
                             "nothing is to be saved");

@@ -244,6 +244,9 @@ static void walk_request(struct mkt_codec *codec, struct mkt_msg *msg)
         mkt_codec_u64(codec, &msg->save_place.version);
         walk_identity(codec, &msg->save_place.file);
         break;
+    case MKT_MSG_SAVE_YIELD:
+        mkt_codec_u64(codec, &msg->save_yield.bytes);
+        break;
     case MKT_MSG_SAVE_DONE:
         walk_save_done(codec, &msg->save_done);
         break;
@@ -302,6 +305,7 @@ static void walk_payload(struct mkt_codec *codec, struct mkt_msg *msg)
     case MKT_MSG_STOPPED:
     case MKT_MSG_SAVE_PLACED:
     case MKT_MSG_SAVE_NOTED:
+    case MKT_MSG_SAVE_GO:
         break;
     default:
         walk_request(codec, msg);

@@ -80,6 +80,8 @@ enum mkt_msg_type {
     MKT_MSG_SAVE_NOTED,
     MKT_MSG_SAVE_WAIT,
     MKT_MSG_SAVE_STATE,
+    MKT_MSG_SAVE_YIELD,
+    MKT_MSG_SAVE_GO,
     MKT_MSG_TYPE_END
 };
 
@@ -280,6 +282,9 @@ struct mkt_msg_save_order { /* the version is pinned until SAVE_DONE or the end 
     struct mkt_file_identity placed; /* dev and ino of the file that an attempt which didn't end was
                                         about to put there */
 };
+struct mkt_msg_save_yield { /* so much was moved since the last one; SAVE_GO: go on */
+    uint64_t bytes;
+};
 struct mkt_msg_save_place { /* the file is whole: may it go to its place? SAVE_PLACED: it may */
     uint8_t object[MKT_ID_BYTES];
     uint64_t version;
@@ -337,6 +342,7 @@ struct mkt_msg {
         struct mkt_msg_save_next save_next;
         struct mkt_msg_save_order save_order;
         struct mkt_msg_save_place save_place;
+        struct mkt_msg_save_yield save_yield;
         struct mkt_msg_save_done save_done;
         struct mkt_msg_save_wait save_wait;
         struct mkt_msg_save_state save_state;

@@ -34,7 +34,7 @@ bool mkt_save_is_interrupted(void)
 static enum mkt_status write_version(struct mkt_client *client, const struct mkt_save_order *order,
                                      struct mkt_save_deposit *deposit, struct mkt_error *error)
 {
-    struct mkt_save_progress progress = {.name = "h5market-archiver", .quiet = true};
+    struct mkt_save_progress progress = {.name = "h5market-archiver", .yields_to = client};
     const struct mkt_opened version = {.image = order->image,
                                        .image_bytes = order->image_bytes,
                                        .index = order->index,

@@ -14,6 +14,7 @@
 #define LIST_SPARSE  16           /* elements of the box for one of the list */
 #define LIST_BOX_MAX (256u << 20) /* bytes */
 #define LIST_BATCH   65536        /* elements of one write */
+#define STRIP_BYTES  (8u << 20)
 
 static enum mkt_status write_failed(struct mkt_raw_dataset *dataset)
 {
@@ -169,10 +170,46 @@ static bool list_is_sparse(const struct mkt_raw_dataset *dataset, const struct m
     return box / LIST_SPARSE > listed || box > LIST_BOX_MAX / dataset->array.element_bytes;
 }
 
+static enum mkt_status moved(const struct mkt_raw_dataset *dataset, uint64_t bytes)
+{
+    const struct mkt_raw_source *source = dataset->source;
+
+    return source->moved ? source->moved(source->context, bytes, dataset->error) : MKT_OK;
+}
+
+/* A large box in strips along its slowest axis, so that whoever waits for us needn't wait long. Not
+ * where there are chunks: a strip may end in the middle of one. */
+static enum mkt_status write_box(struct mkt_raw_dataset *dataset, const struct mkt_slab *box,
+                                 const uint8_t *data)
+{
+    uint64_t bytes = mkt_slab_elements(box) * dataset->array.element_bytes;
+    enum mkt_status status = MKT_OK;
+    uint32_t axis = 0;
+
+    while (axis < box->rank && mkt_dim_elements(&box->dim[axis]) == 1)
+        axis++;
+    if (bytes <= STRIP_BYTES || dataset->chunked || axis == box->rank) {
+        status = transfer(dataset, box, data, NULL);
+        return status == MKT_OK ? moved(dataset, bytes) : status;
+    }
+    uint64_t length = mkt_dim_elements(&box->dim[axis]), row_bytes = bytes / length;
+    uint64_t rows = row_bytes < STRIP_BYTES ? STRIP_BYTES / row_bytes : 1;
+    for (uint64_t at = 0; status == MKT_OK && at < length; at += rows) {
+        struct mkt_slab strip = *box;
+        strip.dim[axis].start += at;
+        strip.dim[axis].count = 1;
+        strip.dim[axis].block = length - at < rows ? length - at : rows;
+        status = transfer(dataset, &strip, data + at * row_bytes, NULL);
+        if (status == MKT_OK)
+            status = moved(dataset, strip.dim[axis].block * row_bytes);
+    }
+    return status;
+}
+
 static enum mkt_status write_mapped(struct mkt_raw_dataset *dataset, const struct mkt_piece *piece,
                                     const void *data, const void *table)
 {
-    if (piece->form == MKT_PIECE_BOX || piece->form == MKT_PIECE_SLAB)
+    if (piece->form == MKT_PIECE_SLAB)
         return transfer(dataset, &piece->slab, data, NULL);
     if (!mkt_piece_table_is_valid(piece, table, dataset->array.element_bytes))
         return mkt_error_set(dataset->error, MKT_CORRUPT, "a piece of dataset %s is corrupt",
@@ -180,13 +217,6 @@ static enum mkt_status write_mapped(struct mkt_raw_dataset *dataset, const struc
     if (piece->form == MKT_PIECE_LIST && list_is_sparse(dataset, piece))
         return write_list(dataset, piece, data, table);
     return write_over_box(dataset, piece, data, table);
-}
-
-static enum mkt_status moved(const struct mkt_raw_dataset *dataset, uint64_t bytes)
-{
-    const struct mkt_raw_source *source = dataset->source;
-
-    return source->moved ? source->moved(source->context, bytes, dataset->error) : MKT_OK;
 }
 
 enum mkt_status mkt_raw_piece(struct mkt_raw_dataset *dataset, const struct mkt_piece *piece)
@@ -198,6 +228,8 @@ enum mkt_status mkt_raw_piece(struct mkt_raw_dataset *dataset, const struct mkt_
         status = mkt_client_map(client, &piece->data, false, &data, dataset->error);
     if (status == MKT_OK && piece->table.length)
         status = mkt_client_map(client, &piece->table, false, &table, dataset->error);
+    if (status == MKT_OK && piece->form == MKT_PIECE_BOX)
+        return write_box(dataset, &piece->slab, data);
     if (status == MKT_OK)
         status = write_mapped(dataset, piece, data, table);
     return status == MKT_OK ? moved(dataset, piece->data.length) : status;

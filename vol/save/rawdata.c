@@ -64,6 +64,7 @@ static enum mkt_status write_pieces(struct walk *walk, hid_t id, const char *nam
     struct mkt_raw_dataset target = {.id = id,
                                      .type = H5Dget_type(id),
                                      .name = name,
+                                     .chunked = walk->chunked,
                                      .array = array->meta,
                                      .source = walk->source,
                                      .error = walk->error};

@@ -30,7 +30,8 @@ struct mkt_raw_source {
     enum mkt_status (*query)(void *context, const struct mkt_raw_array *array,
                              const struct mkt_slab *want, mkt_piece_fn fn, void *fn_context,
                              struct mkt_error *error);
-    /* Before a piece (0 bytes) and after it; what isn't MKT_OK ends it all. NULL: not wanted. */
+    /* Before a piece (0 bytes) and after it or each strip of a large one; what isn't MKT_OK ends it
+     * all. NULL: not wanted. */
     enum mkt_status (*moved)(void *context, uint64_t bytes, struct mkt_error *error);
 };
 
@@ -46,6 +47,7 @@ enum mkt_status mkt_raw_failed(const char *what, const char *name, struct mkt_er
 struct mkt_raw_dataset {
     hid_t id, type; /* the file's own type: bytes go as they are */
     const char *name;
+    bool chunked;
     struct mkt_array array;
     const struct mkt_raw_source *source;
     struct mkt_error *error;

@@ -10,6 +10,16 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+/* How far a save is. */
+struct mkt_save_progress {
+    uint64_t total_bytes, done_bytes;
+    uint64_t began_ms, shown_ms;
+    bool terminal, shown;
+    struct mkt_client *yields_to; /* NULL: as fast as it goes */
+    uint64_t since_yield_bytes;
+    const char *name;
+};
+
 /* ---- target.c: the file on disk, which appears whole or not at all ---- */
 #define MKT_SAVE_SUFFIX ".h5market-tmp"
 struct mkt_save_target {
@@ -28,7 +38,8 @@ enum mkt_status mkt_save_target_open(struct mkt_save_target *target, const char 
                                      const char *source, bool force, struct mkt_error *error);
 /* Fills the temporary file with the image. */
 enum mkt_status mkt_save_target_fill(const struct mkt_save_target *target, const void *image,
-                                     uint64_t image_bytes, struct mkt_error *error);
+                                     uint64_t image_bytes, struct mkt_save_progress *progress,
+                                     struct mkt_error *error);
 /* Puts it on disk for good under its own name. */
 enum mkt_status mkt_save_target_finish(struct mkt_save_target *target, struct mkt_error *error);
 /* Leaves nothing behind unless finished. */
@@ -67,12 +78,9 @@ enum mkt_status mkt_save_deposit_place(struct mkt_save_deposit *deposit,
 void mkt_save_deposit_close(struct mkt_save_deposit *deposit);
 
 /* ---- version.c ---- */
-struct mkt_save_progress {
-    uint64_t total_bytes, done_bytes;
-    uint64_t began_ms, shown_ms;
-    bool terminal, shown, quiet;
-    const char *name;
-};
+/* So much has been written: says so at times, or yields. MKT_CANCELLED: interrupted. */
+enum mkt_status mkt_save_moved(struct mkt_save_progress *progress, uint64_t bytes,
+                               struct mkt_error *error);
 /* Writes a version, image and raw data, into the temporary file. */
 enum mkt_status mkt_save_version(const struct mkt_save_target *target, struct mkt_client *client,
                                  const struct mkt_opened *version,

@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define FILL_BYTES (8u << 20)
+
 enum mkt_status mkt_save_failed(struct mkt_error *error, const char *what, const char *path)
 {
     int reason = errno;
@@ -134,18 +136,22 @@ enum mkt_status mkt_save_target_take(struct mkt_save_target *target, const char 
 }
 
 enum mkt_status mkt_save_target_fill(const struct mkt_save_target *target, const void *image,
-                                     uint64_t image_bytes, struct mkt_error *error)
+                                     uint64_t image_bytes, struct mkt_save_progress *progress,
+                                     struct mkt_error *error)
 {
     if (ftruncate(target->fd, 0) != 0)
         return mkt_save_failed(error, "can't write to", target->temporary);
     for (uint64_t done = 0; done < image_bytes;) {
-        size_t part = image_bytes - done < (64u << 20) ? image_bytes - done : (64u << 20);
+        size_t part = image_bytes - done < FILL_BYTES ? image_bytes - done : FILL_BYTES;
         ssize_t written = pwrite(target->fd, (const char *)image + done, part, (off_t)done);
         if (written < 0 && errno == EINTR)
             continue;
         if (written <= 0)
             return mkt_save_failed(error, "can't write to", target->temporary);
         done += (uint64_t)written;
+        enum mkt_status status = mkt_save_moved(progress, (uint64_t)written, error);
+        if (status != MKT_OK)
+            return status;
     }
     return MKT_OK;
 }

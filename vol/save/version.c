@@ -10,6 +10,7 @@
 #include "vol/save/rawdata.h"
 
 #define PROGRESS_AFTER_MS 2000
+#define YIELD_BYTES       (4u << 20)
 
 /* ---- progress ---- */
 
@@ -26,8 +27,6 @@ static void progress_add(struct mkt_save_progress *progress, uint64_t bytes)
     if (!progress->began_ms)
         progress->began_ms = now;
     progress->done_bytes += bytes;
-    if (progress->quiet)
-        return;
     bool last = progress->done_bytes == progress->total_bytes;
     if (now - progress->began_ms < PROGRESS_AFTER_MS ||
         (!last && now - progress->shown_ms < (progress->terminal ? 250 : 10000)))
@@ -37,6 +36,29 @@ static void progress_add(struct mkt_save_progress *progress, uint64_t bytes)
     fprintf(stderr, "%s%s: %.2f of %.2f GiB%s", progress->terminal ? "\r" : "", progress->name,
             (double)progress->done_bytes / (1 << 30), (double)progress->total_bytes / (1 << 30),
             progress->terminal && !last ? "" : "\n");
+}
+
+static enum mkt_status yield(struct mkt_save_progress *progress, uint64_t bytes,
+                             struct mkt_error *error)
+{
+    progress->since_yield_bytes += bytes;
+    if (progress->since_yield_bytes < YIELD_BYTES)
+        return MKT_OK;
+    bytes = progress->since_yield_bytes;
+    progress->since_yield_bytes = 0;
+    return mkt_client_save_yield(progress->yields_to, bytes, error);
+}
+
+enum mkt_status mkt_save_moved(struct mkt_save_progress *progress, uint64_t bytes,
+                               struct mkt_error *error)
+{
+    if (mkt_save_is_interrupted())
+        return mkt_error_set(error, MKT_CANCELLED, "interrupted; nothing was written");
+    if (progress->yields_to)
+        return yield(progress, bytes, error);
+    if (bytes > 0)
+        progress_add(progress, bytes);
+    return MKT_OK;
 }
 
 /* ---- the index as a source ---- */
@@ -70,11 +92,7 @@ static enum mkt_status query(void *context, const struct mkt_raw_array *array,
 
 static enum mkt_status moved(void *context, uint64_t bytes, struct mkt_error *error)
 {
-    if (bytes > 0)
-        progress_add(((const struct version *)context)->progress, bytes);
-    return mkt_save_is_interrupted()
-               ? mkt_error_set(error, MKT_CANCELLED, "interrupted; nothing was written")
-               : MKT_OK;
+    return mkt_save_moved(((const struct version *)context)->progress, bytes, error);
 }
 
 /* ---- the file ---- */
@@ -103,7 +121,8 @@ enum mkt_status mkt_save_raw_data(const char *path, struct mkt_client *client,
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     if (index->arrays == 0)
         return MKT_OK;
-    progress_add(progress, 0);
+    if (!progress->yields_to)
+        progress_add(progress, 0);
     hid_t file = open_native(path);
     if (file < 0)
         return mkt_raw_failed("opening the image in", path, error);
@@ -153,7 +172,7 @@ enum mkt_status mkt_save_version(const struct mkt_save_target *target, struct mk
         status = mkt_save_count_bytes(&index, &progress->total_bytes);
     if (status != MKT_OK)
         return mkt_error_set(error, status, "the index of the version is corrupt");
-    status = mkt_save_target_fill(target, version->image, version->image_bytes, error);
+    status = mkt_save_target_fill(target, version->image, version->image_bytes, progress, error);
     if (status == MKT_OK)
         status = mkt_save_raw_data(target->temporary, client, &index, progress, error);
     return status;
