@@ -19,7 +19,8 @@ enum mkt_cli_exit {
     MKT_CLI_FAILED = 1,        /* for `doctor`: a problem was found */
     MKT_CLI_USAGE = 2,         /* wrong options or arguments */
     MKT_CLI_NOT_IN_MARKET = 3, /* the market has nothing under that name */
-    MKT_CLI_NO_DAEMON = 4      /* no market runs here for this user */
+    MKT_CLI_NO_DAEMON = 4,     /* no market runs here for this user */
+    MKT_CLI_TIMED_OUT = 5      /* `wait`: the time was up */
 };
 
 struct mkt_cli_command {
@@ -31,6 +32,7 @@ int mkt_cli_ls(int argc, char **argv);
 int mkt_cli_stat(int argc, char **argv);
 int mkt_cli_rm(int argc, char **argv);
 int mkt_cli_save(int argc, char **argv);
+int mkt_cli_wait(int argc, char **argv);
 int mkt_cli_start(int argc, char **argv);
 int mkt_cli_stop(int argc, char **argv);
 int mkt_cli_run(int argc, char **argv);
@@ -50,6 +52,20 @@ bool mkt_cli_installed(const char *below, char *path_out, size_t capacity);
 /* Connects to the daemon that runs; `start`: or to one that it starts. On failure complains and
  * returns the exit status, else MKT_CLI_OK. */
 int mkt_cli_connect(bool start, const char *config_path, struct mkt_client **client_out);
+
+/* True if a market runs here for this user. */
+bool mkt_cli_is_running(void);
+
+/* ---- wait.c ---- */
+struct mkt_cli_wait {
+    char **files; /* count 0: all that the market has to save */
+    int count;
+    uint64_t timeout_ms; /* UINT64_MAX: none */
+    uint64_t failing_ms; /* gives up when all that is left has failed for so long */
+};
+/* Waits until they are safe on disk, with progress on standard error; names what can't be saved.
+ * MKT_CLI_OK, MKT_CLI_FAILED, MKT_CLI_NOT_IN_MARKET, MKT_CLI_TIMED_OUT. */
+int mkt_cli_wait_until_safe(struct mkt_client *client, const struct mkt_cli_wait *what);
 
 /* Asks and parses; complains on failure. *answer_out is the caller's to json_decref. */
 int mkt_cli_query(struct mkt_client *client, enum mkt_query what, const char *path,

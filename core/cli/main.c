@@ -12,6 +12,7 @@ static const struct mkt_cli_command commands[] = {
     {"stat", "show one file: versions, pieces, readers, writer", mkt_cli_stat},
     {"rm", "withdraw files from the market", mkt_cli_rm},
     {"save", "write a file of the market to disk as an HDF5 file", mkt_cli_save},
+    {"wait", "wait until files are safe on disk", mkt_cli_wait},
     {"start", "start the market's daemon on this node", mkt_cli_start},
     {"stop", "stop it", mkt_cli_stop},
     {"run", "run a program with the market as its HDF5 connector", mkt_cli_run},
@@ -34,7 +35,7 @@ static void print_help(FILE *out)
           "job); H5MARKET_CONFIG is an h5market.yaml.\n\n"
           "Exit status: 0 success; 1 it failed (doctor: a problem was found); 2 wrong usage;\n"
           "3 the market has nothing under that name; 4 no market runs here (for\n"
-          "`stop` that is a success).\n",
+          "`stop` that is a success); 5 the time was up (`wait`).\n",
           out);
 }
 

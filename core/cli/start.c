@@ -44,7 +44,7 @@ static void print_status(const json_t *status, bool ran)
            mkt_cli_string(status, "directory"), mkt_cli_string(status, "log"));
 }
 
-static bool is_running(void)
+bool mkt_cli_is_running(void)
 {
     struct mkt_client_options options = {0};
     struct mkt_client *client;
@@ -79,7 +79,7 @@ int mkt_cli_start(int argc, char **argv)
         mkt_cli_complain("can't read the configuration %s: %s", config, strerror(errno));
         return MKT_CLI_FAILED;
     }
-    bool ran = is_running();
+    bool ran = mkt_cli_is_running();
     int result = mkt_cli_connect(true, config, &client);
     if (result != MKT_CLI_OK)
         return result;

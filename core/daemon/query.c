@@ -4,12 +4,16 @@
  *   STATUS {"version","protocol","daemon","host","pid","uid","directory","config","log","uptime_s",
  *            "memory":{"limit_bytes","of_bytes","source","used_bytes","granted_bytes","published_bytes","live_bytes",
  *            "resident_bytes","arena_bytes","arenas"},"sessions","objects","versions","groups","waiting_opens",
- *            "waiting_grants","publishes","withdrawals","requests","replies","stubs","limits":{...}}
+ *            "waiting_grants","unsaved_versions","unsaved_bytes","publishes","withdrawals","requests","replies","stubs","limits":{...}}
  *   LIST    {"objects":[{"object","path","newest_version","versions","readers","bytes","has_stub",
- *            "writer":null|{"program","pid","ranks"}}]}
+ *            "writer":null|{"program","pid","ranks"},"mode","durability","priority","backup",
+ *            "saving":null|SAVING}]}
  *   STAT    one such object, with
  * "all_versions":[{"version","newest","hidden","age_s","published_unix","data_bytes","image_bytes",
- *            "index_bytes","pieces","arrays","readers"}]
+ *            "index_bytes","pieces","arrays","readers","saving":SAVING}]
+ *   SAVING  {"state":"memory"|"unsaved"|"saving"|"failing"|"saved","tries","retry_s":null|seconds,
+ *            "failure":null|text}; of an object: of its newest version, null if there is none.
+ *            "memory" is in memory only, and not to be saved
  */
 #include "core/daemon/daemon.h"
 #include "core/daemon/stubs.h"
@@ -104,6 +108,8 @@ static void add_counts(json_t *json, const struct mkt_daemon *daemon,
     json_object_set_new(json, "groups", number_json(usage->groups));
     json_object_set_new(json, "waiting_opens", number_json(usage->waiting_opens));
     json_object_set_new(json, "waiting_grants", number_json(usage->waiting_grants));
+    json_object_set_new(json, "unsaved_versions", number_json(usage->unsaved_versions));
+    json_object_set_new(json, "unsaved_bytes", number_json(usage->unsaved_bytes));
     json_object_set_new(json, "publishes", number_json(usage->publishes));
     json_object_set_new(json, "withdrawals", number_json(usage->withdrawals));
     json_object_set_new(json, "requests", number_json(usage->requests));
@@ -139,6 +145,39 @@ static json_t *status_json(const struct mkt_daemon *daemon)
     return json;
 }
 
+static json_t *saving_json(const struct mkt_saving_info *saving)
+{
+    static const char *const states[] = {[MKT_SAVING_NONE] = "memory",
+                                         [MKT_SAVING_UNSAVED] = "unsaved",
+                                         [MKT_SAVING_RUNNING] = "saving",
+                                         [MKT_SAVING_FAILING] = "failing",
+                                         [MKT_SAVING_SAVED] = "saved"};
+    uint64_t now_ms = mkt_daemon_now_ms();
+    uint64_t left_ms = saving->retry_ms > now_ms ? saving->retry_ms - now_ms : 0;
+    json_t *json = json_object();
+
+    json_object_set_new(json, "state", json_string(states[saving->state]));
+    json_object_set_new(json, "tries", number_json(saving->tries));
+    json_object_set_new(json, "retry_s",
+                        saving->state == MKT_SAVING_FAILING ? number_json((left_ms + 999) / 1000)
+                                                            : json_null());
+    json_object_set_new(json, "failure",
+                        saving->failure ? text_json(saving->failure) : json_null());
+    return json;
+}
+
+static const char *mode_word(uint32_t mode)
+{
+    return mode == MKT_MODE_BOTH ? "both" : mode == MKT_MODE_FILE ? "file" : "memory";
+}
+
+static const char *durability_word(uint32_t durability)
+{
+    return durability == MKT_DURABILITY_CLOSE  ? "close"
+           : durability == MKT_DURABILITY_NONE ? "none"
+                                               : "async";
+}
+
 static json_t *object_json(const struct mkt_object_info *info)
 {
     json_t *json = json_object(), *writer = json_null();
@@ -157,6 +196,14 @@ static json_t *object_json(const struct mkt_object_info *info)
         json_object_set_new(writer, "ranks", number_json(info->writer_ranks));
     }
     json_object_set_new(json, "writer", writer);
+    json_object_set_new(json, "mode", json_string(mode_word(info->mode)));
+    json_object_set_new(json, "durability",
+                        info->mode == MKT_MODE_BOTH ? json_string(durability_word(info->durability))
+                                                    : json_null());
+    json_object_set_new(json, "priority", number_json(info->priority));
+    json_object_set_new(json, "backup", json_boolean(info->backup));
+    json_object_set_new(json, "saving",
+                        info->newest_version ? saving_json(&info->saving) : json_null());
     return json;
 }
 
@@ -191,6 +238,7 @@ static void add_version(void *context, const struct mkt_version_info *info)
     json_object_set_new(json, "pieces", number_json(info->pieces));
     json_object_set_new(json, "arrays", number_json(info->arrays));
     json_object_set_new(json, "readers", number_json(info->readers));
+    json_object_set_new(json, "saving", saving_json(&info->saving));
     json_array_append_new(context, json);
 }
 

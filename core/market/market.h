@@ -120,6 +120,21 @@ struct mkt_market_usage {
 };
 void mkt_market_usage(const struct mkt_market *market, struct mkt_market_usage *usage_out);
 
+/* Where a version is, beside in memory. */
+enum mkt_saving {
+    MKT_SAVING_NONE, /* nowhere: it is of mode memory, or a newer one is on disk */
+    MKT_SAVING_UNSAVED,
+    MKT_SAVING_RUNNING,
+    MKT_SAVING_FAILING, /* tried in vain, and tried again */
+    MKT_SAVING_SAVED
+};
+struct mkt_saving_info {
+    enum mkt_saving state;
+    uint32_t tries;      /* failed ones */
+    uint64_t retry_ms;   /* FAILING: when it is tried again */
+    const char *failure; /* why the last try failed; NULL: it didn't */
+};
+
 struct mkt_object_info {
     uint8_t object[MKT_ID_BYTES];
     const char *path;
@@ -130,12 +145,16 @@ struct mkt_object_info {
     const char *writer_program;
     uint32_t writer_pid, writer_ranks;
     uint64_t file_dev, file_ino;
+    uint32_t mode, durability, priority; /* as its last writer's rule said */
+    bool backup;
+    struct mkt_saving_info saving; /* of the newest version */
 };
 struct mkt_version_info {
     uint64_t version, published_ms, data_bytes, image_bytes, index_bytes, pieces;
     uint32_t arrays, readers;
     bool newest; /* the one that readers get */
     bool hidden; /* from readers, by `publish: close N` */
+    struct mkt_saving_info saving;
 };
 typedef void (*mkt_object_fn)(void *context, const struct mkt_object_info *info);
 typedef void (*mkt_version_fn)(void *context, const struct mkt_version_info *info);

@@ -50,6 +50,42 @@ static void describe_writer(const struct group *writer, struct mkt_object_info *
     }
 }
 
+/* A version whose file was replaced by a later one's is on disk no more. */
+static bool is_superseded(const struct version *version)
+{
+    for (const struct version *later = version->next; later; later = later->next) {
+        if (later->save.state == SAVE_SAVED)
+            return true;
+    }
+    return false;
+}
+
+static struct mkt_saving_info describe_saving(const struct version *version)
+{
+    const struct save *save = &version->save;
+    struct mkt_saving_info info = {.state = MKT_SAVING_NONE};
+
+    switch (save->state) {
+    case SAVE_NONE:
+        break;
+    case SAVE_PENDING:
+        info.state = save->tries > 0 ? MKT_SAVING_FAILING : MKT_SAVING_UNSAVED;
+        info.retry_ms = save->retry_ms;
+        break;
+    case SAVE_RUNNING:
+    case SAVE_PLACING:
+        info.state = MKT_SAVING_RUNNING;
+        break;
+    case SAVE_SAVED:
+        info.state = is_superseded(version) ? MKT_SAVING_NONE : MKT_SAVING_SAVED;
+        break;
+    }
+    info.tries = save->tries;
+    if (save->tries > 0 && info.state != MKT_SAVING_SAVED && info.state != MKT_SAVING_NONE)
+        info.failure = version->object->save_failure;
+    return info;
+}
+
 static void describe_object(const struct object *object, struct mkt_object_info *info)
 {
     const struct version *version, *newest = mkt_version_visible(object);
@@ -59,7 +95,13 @@ static void describe_object(const struct object *object, struct mkt_object_info 
                                      .versions = object->count,
                                      .has_stub = object->has_stub,
                                      .file_dev = object->name.file_dev,
-                                     .file_ino = object->name.file_ino};
+                                     .file_ino = object->name.file_ino,
+                                     .mode = object->mode,
+                                     .durability = object->durability,
+                                     .priority = object->priority,
+                                     .backup = object->backup};
+    if (newest)
+        info->saving = describe_saving(newest);
     memcpy(info->object, object->id, MKT_ID_BYTES);
     DL_FOREACH (object->versions, version) {
         info->readers += version->readers;
@@ -101,7 +143,8 @@ void mkt_market_each_version(const struct mkt_market *market, const uint8_t id[M
             .arrays = version->arrays,
             .readers = version->readers,
             .newest = version == mkt_version_visible(object),
-            .hidden = version->hidden};
+            .hidden = version->hidden,
+            .saving = describe_saving(version)};
 
         fn(context, &info);
     }

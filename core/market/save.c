@@ -41,20 +41,6 @@ static void answer_closer(struct mkt_market *market, struct version *version,
     mkt_commit_saved(market, group, status, why);
 }
 
-void mkt_save_begin(struct mkt_market *market, struct version *version)
-{
-    const struct object *object = version->object;
-
-    if (object->mode != MKT_MODE_BOTH || version->save.state != SAVE_NONE)
-        return;
-    version->save.state = SAVE_PENDING;
-    version->save.durability = object->durability;
-    version->save.priority = object->priority;
-    DL_APPEND2(market->unsaved, version, save_prev, save_next);
-    market->unsaved_count++;
-    market->unsaved_bytes += version_bytes(version);
-}
-
 static bool is_running(const struct version *version)
 {
     return version->save.state == SAVE_RUNNING || version->save.state == SAVE_PLACING;
@@ -70,6 +56,25 @@ void mkt_save_give_up(struct mkt_market *market, struct version *version)
         version->save.state = SAVE_NONE;
         answer_closer(market, version, MKT_OK, NULL); /* its successor has been asked for */
     }
+}
+
+void mkt_save_begin(struct mkt_market *market, struct version *version)
+{
+    const struct object *object = version->object;
+    struct version *older;
+
+    if (object->mode != MKT_MODE_BOTH || version->save.state != SAVE_NONE)
+        return;
+    DL_FOREACH (object->versions, older) {
+        if (older != version && older->save.state == SAVE_PENDING && older->save.placed.ino == 0)
+            mkt_save_give_up(market, older);
+    }
+    version->save.state = SAVE_PENDING;
+    version->save.durability = object->durability;
+    version->save.priority = object->priority;
+    DL_APPEND2(market->unsaved, version, save_prev, save_next);
+    market->unsaved_count++;
+    market->unsaved_bytes += version_bytes(version);
 }
 
 bool mkt_save_is_owed(const struct version *version)
@@ -163,11 +168,18 @@ static struct version *find_running(struct mkt_market *market, struct session *s
     return NULL;
 }
 
+/* What has a successor isn't saved any more: it could replace the newer file. Unless its file may
+ * be at its place already: then that has to be found out first. */
+static bool may_be_tried(const struct version *version)
+{
+    return version == mkt_version_visible(version->object) || version->save.placed.ino != 0;
+}
+
 /* The save ended, in whichever way: the version is no longer its saver's. */
 static void end_run(struct mkt_market *market, struct version *version, enum save_state state)
 {
     version->save.saver = NULL;
-    if (state == SAVE_PENDING && !version->retired) {
+    if (state == SAVE_PENDING && !version->retired && may_be_tried(version)) {
         version->save.state = SAVE_PENDING;
     } else {
         leave_unsaved(market, version);

@@ -6,6 +6,7 @@
  */
 #include "vol/save/save.h"
 
+#include "core/base/fault.h"
 #include "core/base/log.h"
 #include <errno.h>
 #include <signal.h>
@@ -67,7 +68,12 @@ static bool obey(struct mkt_client *client, struct mkt_save_order *order)
     struct mkt_file_identity file = {.ino = 0};
     struct mkt_error outcome = {.status = MKT_OK}, error;
 
-    outcome.status = save(client, order, &file, &outcome);
+    outcome.status = mkt_fault_point("archiver.ordered");
+    if (outcome.status == MKT_OK)
+        outcome.status = save(client, order, &file, &outcome);
+    else
+        mkt_error_set(&outcome, outcome.status, "%s: %s", order->path,
+                      mkt_status_text(outcome.status));
     enum mkt_status status = mkt_client_save_done(client, order, &outcome, &file, &error);
     free(order->path);
     return status == MKT_OK || status == MKT_CANCELLED;
