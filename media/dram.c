@@ -59,52 +59,90 @@ static const char *remedy(int reason)
     }
 }
 
-static enum mkt_status create(uint64_t size_bytes, void **arena_out, struct mkt_error *error_out)
+/* The arena of a descriptor, which is closed on failure; `size` is a whole number of pages. */
+static enum mkt_status make(int fd, uint64_t size, void **arena_out, struct mkt_error *error_out)
 {
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size = (size_bytes + page - 1) & ~(page - 1);
-    enum mkt_status status;
-
-    if (size_bytes == 0 || size < size_bytes || size > INT64_MAX)
-        return mkt_error_set(error_out, MKT_INVALID, "an arena of %llu bytes",
-                             (unsigned long long)size_bytes);
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     struct arena *arena = calloc(1, sizeof(*arena));
+    enum mkt_status status = mkt_error_set(error_out, MKT_NO_MEMORY, "no memory for an arena");
+
     if (!arena)
-        return mkt_error_set(error_out, MKT_NO_MEMORY, "no memory for an arena's record");
+        goto err_close_fd;
+    arena->fd = fd;
     arena->size = size;
     arena->page = page;
     arena->populated = calloc((size / page + 63) / 64, sizeof(uint64_t));
-    if (!arena->populated) {
-        status = mkt_error_set(error_out, MKT_NO_MEMORY, "no memory for an arena's page map");
+    if (!arena->populated)
         goto err_free_arena;
-    }
-    arena->fd = create_memfd(size);
-    if (arena->fd < 0) {
-        int reason = errno;
-        status =
-            mkt_error_set(error_out, mkt_status_from_errno(reason), "memfd of %llu bytes: %s%s",
-                          (unsigned long long)size, strerror(reason), remedy(reason));
-        goto err_free_map;
-    }
-    arena->base =
-        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, arena->fd, 0);
+    arena->base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (arena->base == MAP_FAILED) {
         int reason = errno;
         status = mkt_error_set(error_out, mkt_status_from_errno(reason),
                                "mapping an arena of %llu bytes: %s%s", (unsigned long long)size,
                                strerror(reason), remedy(reason));
-        goto err_close_fd;
+        goto err_free_map;
     }
     madvise(arena->base, size, MADV_HUGEPAGE); /* a wish: kernels without it serve small pages */
     madvise(arena->base, size, MADV_DONTDUMP);
     *arena_out = arena;
     return MKT_OK;
 
-err_close_fd:
-    close(arena->fd);
 err_free_map:
     free(arena->populated);
 err_free_arena:
     free(arena);
+err_close_fd:
+    close(fd);
+    return status;
+}
+
+static enum mkt_status create(uint64_t size_bytes, void **arena_out, struct mkt_error *error_out)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size = (size_bytes + page - 1) & ~(page - 1);
+
+    if (size_bytes == 0 || size < size_bytes || size > INT64_MAX)
+        return mkt_error_set(error_out, MKT_INVALID, "an arena of %llu bytes",
+                             (unsigned long long)size_bytes);
+    int fd = create_memfd(size);
+    if (fd < 0) {
+        int reason = errno;
+        return mkt_error_set(error_out, mkt_status_from_errno(reason), "memfd of %llu bytes: %s%s",
+                             (unsigned long long)size, strerror(reason), remedy(reason));
+    }
+    return make(fd, size, arena_out, error_out);
+}
+
+static void mark(struct arena *arena, uint64_t first, uint64_t end, bool populated);
+
+/* Which pages there are: those between holes. */
+static void find_pages(struct arena *arena)
+{
+    off_t at = 0;
+
+    while ((at = lseek(arena->fd, at, SEEK_DATA)) >= 0) {
+        off_t hole = lseek(arena->fd, at, SEEK_HOLE);
+        if (hole < 0)
+            return;
+        mark(arena, ((uint64_t)at + arena->page - 1) / arena->page, (uint64_t)hole / arena->page,
+             true);
+        at = hole;
+    }
+}
+
+static enum mkt_status adopt(int fd, uint64_t size_bytes, void **arena_out,
+                             struct mkt_error *error_out)
+{
+    struct stat about;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size = (size_bytes + page - 1) & ~(page - 1);
+
+    if (fstat(fd, &about) != 0 || (uint64_t)about.st_size != size || size == 0) {
+        close(fd);
+        return mkt_error_set(error_out, MKT_CORRUPT, "an arena of %llu bytes has another size",
+                             (unsigned long long)size_bytes);
+    }
+    enum mkt_status status = make(fd, size, arena_out, error_out);
+    if (status == MKT_OK)
+        find_pages(*arena_out);
     return status;
 }
 
@@ -258,6 +296,7 @@ static uint64_t resident_bytes(const void *arena)
 const struct mkt_medium mkt_medium_dram = {
     .name = "dram",
     .create = create,
+    .adopt = adopt,
     .destroy = destroy,
     .fd = fd,
     .base = base,

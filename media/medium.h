@@ -19,6 +19,10 @@ struct mkt_medium {
     const char *name;
     /* Of fixed size, sparse. MKT_INVALID (size), MKT_NO_MEMORY, or what the kernel says. */
     enum mkt_status (*create)(uint64_t size_bytes, void **arena_out, struct mkt_error *error);
+    /* The same of a descriptor (taken over) that another process's create made: with its contents,
+     * and the pages that are in memory. */
+    enum mkt_status (*adopt)(int fd, uint64_t size_bytes, void **arena_out,
+                             struct mkt_error *error);
     void (*destroy)(void *arena);
     int (*fd)(const void *arena);
     void *(*base)(const void *arena);

@@ -98,6 +98,23 @@ static void print_file(const json_t *object)
 
 /* ---- the market ---- */
 
+static void print_keeper(const json_t *status)
+{
+    char text[MKT_CLI_SHOWN_BYTES];
+    uint64_t restarts = mkt_cli_number(status, "restarts");
+
+    printf("%-16s", "keeper");
+    if (json_is_true(json_object_get(status, "has_keeper")))
+        printf("yes");
+    else
+        printf("no keeper: if this process ends, what is in memory is lost");
+    if (restarts > 0)
+        printf(", %" PRIu64 " restart%s, the last after %s, %s ago", restarts,
+               restarts == 1 ? "" : "s", mkt_cli_string(status, "restart_reason"),
+               mkt_cli_show_age(mkt_cli_number(status, "restarted_s") * 1000, text));
+    putchar('\n');
+}
+
 static void print_market(const json_t *status)
 {
     static const struct {
@@ -117,6 +134,7 @@ static void print_market(const json_t *status)
            mkt_cli_string(status, "version"), mkt_cli_number(status, "pid"),
            mkt_cli_string(status, "host"),
            mkt_cli_show_age(mkt_cli_number(status, "uptime_s") * 1000, text));
+    print_keeper(status);
     printf("%-16s%s\n%-16s%s\n%-16s%s\n", "folder", mkt_cli_string(status, "directory"), "log",
            mkt_cli_string(status, "log"), "configuration",
            json_is_string(json_object_get(status, "config")) ? mkt_cli_string(status, "config")

@@ -104,6 +104,8 @@ static enum mkt_status take_welcome(struct mkt_client *client,
     if (status != MKT_OK)
         return mkt_link_lose(&client->link, error, status,
                              "the market daemon's rules can't be read");
+    client->link.session = welcome->session;
+    memcpy(client->link.secret, welcome->secret, MKT_ID_BYTES);
     memcpy(client->daemon, welcome->daemon, MKT_ID_BYTES);
     client->full_timeout_ms = welcome->full_timeout_ms;
     client->memory_bytes = welcome->memory_limit_bytes;
@@ -233,7 +235,7 @@ void mkt_client_destroy(struct mkt_client *client)
     if (client == NULL)
         return;
     struct mkt_error error;
-    if (!mkt_client_is_inherited(client) && !client->link.lost)
+    if (!mkt_client_is_inherited(client) && !mkt_client_is_down(client))
         (void)!mkt_link_flush(&client->link, &error);
     mkt_link_close(&client->link);
     mkt_mapped_arenas_fini(&client->arenas);
@@ -272,7 +274,7 @@ bool mkt_client_is_down(struct mkt_client *client)
     struct pollfd socket = {.fd = client->link.fd, .events = POLLRDHUP};
     if (!client->link.lost && poll(&socket, 1, 0) == 1 &&
         (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)))
-        client->link.lost = true;
+        (void)!mkt_link_resume(&client->link, NULL);
     return client->link.lost;
 }
 

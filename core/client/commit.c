@@ -48,7 +48,7 @@ static enum mkt_status add_queued(struct mkt_client *client, struct mkt_msg *msg
                                   struct mkt_error *error)
 {
     enum mkt_status status = mkt_link_queue(&client->link, msg, error);
-    if (status == MKT_OK && client->link.out_bytes >= QUEUE_MAX_BYTES)
+    if (status == MKT_OK && mkt_link_unsent(&client->link) >= QUEUE_MAX_BYTES)
         status = mkt_link_flush(&client->link, error);
     return status;
 }

@@ -21,6 +21,15 @@
 #define SPIN_NS         120000u
 #define IN_FIRST_BYTES  8192
 #define OUT_FIRST_BYTES 4096
+#define KEPT_MAX_BYTES  (1u << 20) /* of frames that may not have been handled */
+#define RESUME_MS       30000u     /* to come back to a daemon */
+#define RESUME_PAUSE_MS 20
+#define RESENDS_MAX     3 /* of one request: it may be what the daemon dies of */
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
 
 uint64_t mkt_now_ms(void)
 {
@@ -157,6 +166,8 @@ enum mkt_status mkt_link_open(struct mkt_link *link, const char *directory, uint
                               .silence_ms = silence_ms,
                               .heard_ms = mkt_now_ms(),
                               .next_request = 1,
+                              .deadline_ms = UINT64_MAX,
+                              .out_fd = -1,
                               .directory = copy};
     return MKT_OK;
 }
@@ -178,7 +189,7 @@ void mkt_link_close(struct mkt_link *link)
     free(link->in);
     free(link->out);
     free(link->directory);
-    *link = (struct mkt_link){.fd = -1, .lost = true};
+    *link = (struct mkt_link){.fd = -1, .lost = true, .out_fd = -1};
 }
 
 enum mkt_status mkt_link_lose(struct mkt_link *link, struct mkt_error *error,
@@ -235,7 +246,7 @@ static bool buffer_reserve(uint8_t **buffer, size_t *capacity, size_t bytes, siz
     return true;
 }
 
-static enum mkt_status queue_frame(struct mkt_link *link, struct mkt_msg *msg, bool has_fd,
+static enum mkt_status queue_frame(struct mkt_link *link, struct mkt_msg *msg, int fd,
                                    struct mkt_error *error)
 {
     size_t bytes = 0;
@@ -247,9 +258,13 @@ static enum mkt_status queue_frame(struct mkt_link *link, struct mkt_msg *msg, b
     if (!buffer_reserve(&link->out, &link->out_capacity, link->out_bytes + bytes, OUT_FIRST_BYTES))
         return mkt_error_set(error, MKT_NO_MEMORY, "out of memory for a message of %zu bytes",
                              bytes);
-    if (mkt_msg_encode(msg, has_fd, link->out + link->out_bytes, bytes, &bytes) != MKT_OK)
+    if (mkt_msg_encode(msg, fd >= 0, link->out + link->out_bytes, bytes, &bytes) != MKT_OK)
         return mkt_error_set(error, MKT_INVALID, "a message of type %d can't be encoded",
                              (int)msg->type);
+    if (fd >= 0) {
+        link->out_fd = fd;
+        link->out_fd_at = link->out_bytes;
+    }
     link->out_bytes += bytes;
     return MKT_OK;
 }
@@ -257,12 +272,42 @@ static enum mkt_status queue_frame(struct mkt_link *link, struct mkt_msg *msg, b
 enum mkt_status mkt_link_queue(struct mkt_link *link, struct mkt_msg *msg, struct mkt_error *error)
 {
     enum mkt_status status = check_not_lost(link, error);
-    return status == MKT_OK ? queue_frame(link, msg, false, error) : status;
+    return status == MKT_OK ? queue_frame(link, msg, -1, error) : status;
 }
 
-static ssize_t send_some(struct mkt_link *link, size_t from, int fd)
+/* Forgets the frames up to this number, which were handled. */
+static void acknowledge(struct mkt_link *link, uint64_t number)
 {
-    struct iovec part = {link->out + from, link->out_bytes - from};
+    size_t at = 0;
+    struct mkt_frame_wire head;
+    link->resends = 0;
+    while (at < link->out_sent) {
+        memcpy(&head, link->out + at, sizeof(head));
+        if (head.request > number)
+            break;
+        at += sizeof(head) + head.bytes;
+    }
+    if (at == 0)
+        return;
+    if (link->out_fd_at < at)
+        link->out_fd = -1;
+    else
+        link->out_fd_at -= at;
+    link->out_bytes -= at;
+    link->out_sent = link->out_sent > at ? link->out_sent - at : 0;
+    memmove(link->out, link->out + at, link->out_bytes);
+}
+
+/* A part of what waits; a descriptor rides on the first byte of its frame. */
+static ssize_t send_some(struct mkt_link *link)
+{
+    size_t from = link->out_sent, end = link->out_bytes;
+    int fd = -1;
+    if (link->out_fd >= 0 && from < link->out_fd_at)
+        end = link->out_fd_at;
+    else if (link->out_fd >= 0 && from == link->out_fd_at)
+        fd = link->out_fd;
+    struct iovec part = {link->out + from, end - from};
     union {
         char bytes[CMSG_SPACE(sizeof(int))];
         struct cmsghdr align;
@@ -338,6 +383,23 @@ static ssize_t receive_message(struct mkt_link *link, struct msghdr *message, bo
     return bytes;
 }
 
+static enum mkt_status send_all(struct mkt_link *link, struct mkt_error *error);
+
+/* MKT_STALE: there is a new one, and all that has to be is sent again. */
+static enum mkt_status stream_ended(struct mkt_link *link, int reason, struct mkt_error *error)
+{
+    enum mkt_status status = MKT_PEER_DOWN;
+    if (link->last_words)
+        return MKT_PEER_DOWN;
+    if (link->session == 0)
+        return mkt_link_lose(link, error, MKT_PEER_DOWN, "the market daemon has gone%s%s",
+                             reason ? ": " : "", reason ? strerror(reason) : "");
+    status = mkt_link_resume(link, error);
+    if (status == MKT_OK)
+        status = send_all(link, error);
+    return status == MKT_OK ? MKT_STALE : status;
+}
+
 /* Reads what there is, or, if it `sleeps`, what comes in SLICE_FIRST_MS. MKT_STALE: nothing. */
 static enum mkt_status receive_some(struct mkt_link *link, bool sleeps, struct mkt_error *error)
 {
@@ -354,8 +416,7 @@ static enum mkt_status receive_some(struct mkt_link *link, bool sleeps, struct m
     if (bytes < 0 && (errno == EINTR || errno == EAGAIN))
         return MKT_STALE;
     if (bytes <= 0)
-        return mkt_link_lose(link, error, MKT_PEER_DOWN, "the market daemon has gone%s%s",
-                             bytes < 0 ? ": " : "", bytes < 0 ? strerror(errno) : "");
+        return stream_ended(link, bytes < 0 ? errno : 0, error);
     take_fds(link, &message);
     if (message.msg_flags & MSG_CTRUNC)
         return mkt_link_lose(link, error, MKT_PROTOCOL,
@@ -443,51 +504,154 @@ static enum mkt_status end_by_daemon(struct mkt_link *link, const struct mkt_msg
                          (int)msg->error.text.length, (const char *)msg->error.text.data);
 }
 
-/* The daemon doesn't read any more. Before it went it may have said why. */
+/* The daemon doesn't read any more. Before it went it may have said why. MKT_OK: there is a new
+ * stream. */
 static enum mkt_status explain_broken(struct mkt_link *link, int reason, struct mkt_error *error)
 {
     struct mkt_msg msg;
     int fd = -1;
+    link->last_words = true;
     while (next_frame(link, false, &msg, &fd, NULL) == MKT_OK) {
         if (fd >= 0)
             close(fd);
         if (msg.type == MKT_MSG_ERROR && msg.request == 0)
             return end_by_daemon(link, &msg, error);
     }
+    link->last_words = false;
+    if (link->session != 0 && !link->lost)
+        return mkt_link_resume(link, error);
     return mkt_link_lose(link, error, MKT_PEER_DOWN, "the market daemon has gone (%s)",
                          strerror(reason));
 }
 
-/* The descriptor rides on the first byte. */
-static enum mkt_status send_all(struct mkt_link *link, int fd, struct mkt_error *error)
+static enum mkt_status send_all(struct mkt_link *link, struct mkt_error *error)
 {
-    size_t sent = 0;
     uint64_t progress_ms = mkt_now_ms();
-    while (sent < link->out_bytes) {
-        ssize_t bytes = send_some(link, sent, sent == 0 ? fd : -1);
+    while (link->out_sent < link->out_bytes) {
+        ssize_t bytes = send_some(link);
         if (bytes > 0) {
-            sent += (size_t)bytes;
+            link->out_sent += (size_t)bytes;
             progress_ms = mkt_now_ms();
             continue;
         }
         if (bytes < 0 && errno == EINTR)
             continue;
-        if (bytes < 0 && errno != EAGAIN && errno != ENOBUFS)
-            return explain_broken(link, errno, error);
-        enum mkt_status status = wait_for_room(link, progress_ms, error);
+        enum mkt_status status = bytes < 0 && errno != EAGAIN && errno != ENOBUFS
+                                     ? explain_broken(link, errno, error)
+                                     : wait_for_room(link, progress_ms, error);
         if (status != MKT_OK)
             return status;
     }
-    link->out_bytes = 0;
+    if (link->session == 0) {
+        link->out_bytes = link->out_sent = 0;
+        link->out_fd = -1;
+    }
     return MKT_OK;
+}
+
+/* ---- a stream made anew ---- */
+
+/* What is left to be sent when all up to `processed` is handled. */
+static void keep_rest(struct mkt_link *link, uint64_t processed)
+{
+    struct mkt_frame_wire head;
+    size_t kept = 0, fd_at = link->out_fd_at;
+    bool has_fd = false;
+    for (size_t at = 0, bytes; at < link->out_bytes; at += bytes) {
+        memcpy(&head, link->out + at, sizeof(head));
+        bytes = sizeof(head) + head.bytes;
+        if (head.request <= processed && head.type != MKT_MSG_CANCEL)
+            continue;
+        if (link->out_fd >= 0 && at == link->out_fd_at) {
+            has_fd = true;
+            fd_at = kept;
+        }
+        memmove(link->out + kept, link->out + at, bytes);
+        kept += bytes;
+    }
+    link->out_bytes = kept;
+    link->out_sent = 0;
+    link->out_fd_at = fd_at;
+    if (!has_fd)
+        link->out_fd = -1;
+}
+
+static void take_stream(struct mkt_link *link, struct mkt_link *from)
+{
+    if (is_our_socket(link))
+        close(link->fd);
+    while (link->fd_count > 0)
+        close(link->fds[--link->fd_count]);
+    link->fd = from->fd;
+    link->dev = from->dev;
+    link->ino = from->ino;
+    link->heard_ms = mkt_now_ms();
+    link->in_bytes = link->in_used = 0;
+    from->ino = 0; /* the socket isn't its any more */
+    mkt_link_close(from);
+}
+
+/* One attempt. */
+static enum mkt_status say_hello_again(struct mkt_link *link, uint64_t deadline_ms,
+                                       struct mkt_error *error)
+{
+    struct mkt_wait wait = {.deadline_ms = deadline_ms};
+    struct mkt_msg reply, hello = {.type = MKT_MSG_HELLO,
+                                   .hello = {.protocol = MKT_PROTOCOL_VERSION,
+                                             .pid = (uint32_t)getpid(),
+                                             .session = link->session}};
+    struct mkt_link fresh = {.silence_ms = link->silence_ms};
+    memcpy(hello.hello.secret, link->secret, MKT_ID_BYTES);
+    enum mkt_status status = mkt_link_open(&fresh, link->directory, deadline_ms, error);
+    if (status != MKT_OK)
+        return status;
+    status = mkt_link_request(&fresh, &hello, -1, MKT_MSG_WELCOME, &wait, &reply, NULL, error);
+    if (status == MKT_OK) {
+        keep_rest(link, reply.welcome.processed);
+        take_stream(link, &fresh);
+    } else
+        mkt_link_close(&fresh);
+    return status;
+}
+
+enum mkt_status mkt_link_resume(struct mkt_link *link, struct mkt_error *error)
+{
+    uint64_t deadline_ms = earlier(mkt_now_ms() + RESUME_MS, link->deadline_ms);
+    struct mkt_error why = {.status = MKT_PEER_DOWN};
+    enum mkt_status status = MKT_PEER_DOWN;
+    if (link->session == 0)
+        return mkt_link_lose(link, error, MKT_PEER_DOWN, "the market daemon has gone");
+    while (status == MKT_PEER_DOWN) {
+        status = say_hello_again(link, deadline_ms, &why);
+        if (status == MKT_PEER_DOWN && mkt_now_ms() >= deadline_ms)
+            status = MKT_TIMED_OUT;
+        if (status == MKT_PEER_DOWN)
+            nanosleep(&(struct timespec){.tv_nsec = RESUME_PAUSE_MS * 1000000}, NULL);
+    }
+    if (status != MKT_OK)
+        return mkt_link_lose(link, error, MKT_PEER_DOWN, "the market daemon has gone (%.300s)",
+                             why.text);
+    if (link->out_bytes > 0 && ++link->resends > RESENDS_MAX)
+        return mkt_link_lose(link, error, MKT_PEER_DOWN,
+                             "the market daemon died %d times over one request", RESENDS_MAX);
+    return MKT_OK;
+}
+
+/* An answer to anything shows that all before it was handled. */
+static enum mkt_status make_room(struct mkt_link *link, struct mkt_error *error)
+{
+    struct mkt_msg reply, ping = {.type = MKT_MSG_QUERY, .query = {.what = MKT_QUERY_STATUS}};
+    return mkt_link_request(link, &ping, -1, MKT_MSG_ANSWER, &MKT_WAIT_REPLY, &reply, NULL, error);
 }
 
 enum mkt_status mkt_link_flush(struct mkt_link *link, struct mkt_error *error)
 {
-    if (link->out_bytes == 0)
+    if (mkt_link_unsent(link) == 0)
         return MKT_OK;
     enum mkt_status status = check_stream(link, error);
-    return status == MKT_OK ? send_all(link, -1, error) : status;
+    if (status == MKT_OK)
+        status = send_all(link, error);
+    return status == MKT_OK && link->out_bytes > KEPT_MAX_BYTES ? make_room(link, error) : status;
 }
 
 /* ---- waiting ---- */
@@ -513,15 +677,10 @@ static enum mkt_status check_deadlines(struct mkt_link *link, struct waiting *wa
     if (waiting->wait->ping && now_ms - waiting->pinged_ms >= link->silence_ms / 4) {
         struct mkt_msg ping = {.type = MKT_MSG_QUERY, .query = {.what = MKT_QUERY_STATUS}};
         waiting->pinged_ms = now_ms;
-        enum mkt_status status = queue_frame(link, &ping, false, error);
-        return status == MKT_OK ? send_all(link, -1, error) : status;
+        enum mkt_status status = queue_frame(link, &ping, -1, error);
+        return status == MKT_OK ? send_all(link, error) : status;
     }
     return MKT_OK;
-}
-
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* How long to sleep until a deadline nears or it is time for a tick. */
@@ -564,11 +723,14 @@ static enum mkt_status await_number(struct mkt_link *link, uint64_t number,
     uint64_t now_ms = mkt_now_ms();
     struct waiting waiting = {.wait = wait, .started_ms = now_ms, .pinged_ms = now_ms};
     link->heard_ms = now_ms;
+    link->deadline_ms = wait->deadline_ms;
     /* Most answers come at once: the first sleep is in the receive, which saves two calls. */
     bool sleeps = sleep_ms(link, &waiting) >= SLICE_FIRST_MS;
     for (;;) {
         int fd = -1;
         enum mkt_status status = next_frame(link, sleeps, reply_out, &fd, error);
+        if (status == MKT_OK && reply_out->request > 0 && reply_out->request < link->next_request)
+            acknowledge(link, reply_out->request);
         if (status == MKT_OK && reply_out->request == number) {
             *fd_out = fd;
             return MKT_OK;
@@ -617,12 +779,10 @@ enum mkt_status mkt_link_request(struct mkt_link *link, struct mkt_msg *request,
 {
     int reply_fd = -1;
     enum mkt_status status = check_stream(link, error);
-    if (status == MKT_OK && fd >= 0)
-        status = mkt_link_flush(link, error);
     if (status == MKT_OK)
-        status = queue_frame(link, request, fd >= 0, error);
+        status = queue_frame(link, request, fd, error);
     if (status == MKT_OK)
-        status = send_all(link, fd, error);
+        status = send_all(link, error);
     if (status != MKT_OK)
         return status;
     link->round_trips++;

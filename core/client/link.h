@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The stream to a daemon: frames out, replies in, deadlines. Internal to core/client.
- * After a failure of the stream it is `lost` and stays so. One thread at a time.
+ *
+ * A daemon that dies beside its keeper is followed by another. So frames are kept until a reply
+ * shows that they were handled; when the stream breaks, it is made anew, the daemon says up to
+ * which number it has handled what was sent, and the rest is sent again. The caller notices nothing
+ * but the time. When that fails the link is `lost` and stays so. One thread at a time.
  */
 #ifndef MKT_CLIENT_LINK_H
 #define MKT_CLIENT_LINK_H
@@ -18,12 +22,20 @@ struct mkt_link {
                   its own file */
     ino_t ino;
     bool lost;
+    bool last_words;  /* reading what is left of a broken stream */
+    uint64_t session; /* 0: a broken stream is not made anew */
+    uint8_t secret[MKT_ID_BYTES];
+    unsigned resends;     /* of the request in hand */
+    uint64_t deadline_ms; /* of the wait in hand */
     uint32_t silence_ms;
     uint64_t heard_ms; /* when the last byte came, or could be sent */
     uint64_t next_request, round_trips;
     uint8_t *in, *out;
     size_t in_capacity, in_bytes, in_used; /* in_used: bytes of the frame handed out last */
     size_t out_capacity, out_bytes;
+    size_t out_sent; /* of these, sent: kept until they are known to be handled */
+    int out_fd;      /* rides on the frame at out_fd_at; the caller's; -1: none */
+    size_t out_fd_at;
     int fds[MKT_LINK_FDS];
     unsigned fd_count;
     struct mkt_spin spin; /* before sleeping for an answer */
@@ -49,6 +61,13 @@ void mkt_link_close(struct mkt_link *link);
 
 /* Puts a message behind what waits to be sent and numbers it (request 0: the next number). */
 enum mkt_status mkt_link_queue(struct mkt_link *link, struct mkt_msg *msg, struct mkt_error *error);
+/* How much waits to be sent. */
+static inline size_t mkt_link_unsent(const struct mkt_link *link)
+{
+    return link->out_bytes - link->out_sent;
+}
+/* Makes a broken stream anew. MKT_PEER_DOWN, MKT_TIMED_OUT: it is lost. */
+enum mkt_status mkt_link_resume(struct mkt_link *link, struct mkt_error *error);
 /* Sends what waits; blocks while the socket is full. */
 enum mkt_status mkt_link_flush(struct mkt_link *link, struct mkt_error *error);
 

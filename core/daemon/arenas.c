@@ -3,9 +3,10 @@
 
 #include <stdlib.h>
 
-void mkt_arenas_init(struct mkt_arenas *arenas, const struct mkt_medium *medium)
+void mkt_arenas_init(struct mkt_arenas *arenas, const struct mkt_medium *medium,
+                     struct mkt_keeper *keeper)
 {
-    *arenas = (struct mkt_arenas){.medium = medium};
+    *arenas = (struct mkt_arenas){.medium = medium, .keeper = keeper};
 }
 
 void mkt_arenas_fini(struct mkt_arenas *arenas)
@@ -31,6 +32,17 @@ static enum mkt_status make_room(struct mkt_arenas *arenas)
     return MKT_OK;
 }
 
+static enum mkt_status adopt(struct mkt_arenas *arenas, int fd, uint64_t size_bytes,
+                             struct mkt_error *error)
+{
+    void *arena;
+    enum mkt_status status = arenas->medium->adopt(fd, size_bytes, &arena, error);
+
+    if (status == MKT_OK)
+        arenas->list[arenas->count++] = (struct mkt_arena_entry){arena, size_bytes};
+    return status;
+}
+
 enum mkt_status mkt_arenas_grow(struct mkt_arenas *arenas, uint32_t id, uint64_t size_bytes,
                                 struct mkt_error *error)
 {
@@ -41,9 +53,14 @@ enum mkt_status mkt_arenas_grow(struct mkt_arenas *arenas, uint32_t id, uint64_t
         return mkt_error_set(error, MKT_INVALID, "arena %u follows %u", id, arenas->count);
     if (make_room(arenas) != MKT_OK)
         return mkt_error_set(error, MKT_NO_MEMORY, "out of memory");
+    struct mkt_kept_key key = mkt_kept_key(MKT_KEPT_ARENA, id);
+    int fd = mkt_keeper_take(arenas->keeper, key);
+    if (fd >= 0)
+        return adopt(arenas, fd, size_bytes, error);
     status = arenas->medium->create(size_bytes, &arena, error);
     if (status != MKT_OK)
         return status;
+    mkt_keeper_keep(arenas->keeper, key, arenas->medium->fd(arena));
     arenas->list[arenas->count++] = (struct mkt_arena_entry){arena, size_bytes};
     return MKT_OK;
 }

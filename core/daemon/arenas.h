@@ -7,10 +7,12 @@
 #define MKT_DAEMON_ARENAS_H
 
 #include "core/base/extent.h"
+#include "core/daemon/keeper.h"
 #include "media/medium.h"
 
 struct mkt_arenas {
     const struct mkt_medium *medium;
+    struct mkt_keeper *keeper; /* holds each arena's descriptor, too; NULL: none */
     uint32_t count, capacity;
     struct mkt_arena_entry {
         void *arena;
@@ -18,10 +20,11 @@ struct mkt_arenas {
     } * list; /* the arena with id i is list[i - 1] */
 };
 
-void mkt_arenas_init(struct mkt_arenas *arenas, const struct mkt_medium *medium);
+void mkt_arenas_init(struct mkt_arenas *arenas, const struct mkt_medium *medium,
+                     struct mkt_keeper *keeper);
 void mkt_arenas_fini(struct mkt_arenas *arenas);
 
-/* Makes the next arena, which must be number `id`. */
+/* Makes the next arena, which must be number `id`, or goes on with the one that the keeper has. */
 enum mkt_status mkt_arenas_grow(struct mkt_arenas *arenas, uint32_t id, uint64_t size_bytes,
                                 struct mkt_error *error);
 

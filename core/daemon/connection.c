@@ -357,15 +357,23 @@ static void watch(struct mkt_connection *connection)
     uv_poll_start(&connection->poll, events, on_ready);
 }
 
-static void end(struct mkt_connection *connection)
+void mkt_connection_dismiss(struct mkt_connection *connection)
 {
     connection->dead = true;
-    connection->ops->gone(connection->context, connection);
+    if (connection->is_absent)
+        uv_close((uv_handle_t *)&connection->timer, on_handle_closed);
     if (connection->pidfd >= 0) {
         uv_close((uv_handle_t *)&connection->death, on_handle_closed);
         close(connection->pidfd);
     }
     destroy(connection);
+}
+
+static void end(struct mkt_connection *connection)
+{
+    connection->dead = true;
+    connection->ops->gone(connection->context, connection);
+    mkt_connection_dismiss(connection);
 }
 
 /* What a dead client sent before it died still counts. */
@@ -430,6 +438,53 @@ static void add_handle(struct mkt_connection *connection, uv_handle_t *handle)
     connection->handles++;
 }
 
+/* Watches the process behind the pidfd, which is closed if that can't be. */
+static void watch_process(uv_loop_t *loop, struct mkt_connection *connection)
+{
+    if (connection->pidfd >= 0 && uv_poll_init(loop, &connection->death, connection->pidfd) != 0) {
+        close(connection->pidfd);
+        connection->pidfd = -1;
+    }
+    if (connection->pidfd >= 0) {
+        add_handle(connection, (uv_handle_t *)&connection->death);
+        uv_poll_start(&connection->death, UV_READABLE, on_death);
+    }
+}
+
+static void on_grace_over(uv_timer_t *timer)
+{
+    end(timer->data);
+}
+
+enum mkt_status mkt_connection_create_absent(uv_loop_t *loop, int pidfd, uint32_t grace_ms,
+                                             const struct mkt_connection_ops *ops, void *context,
+                                             struct mkt_connection **connection_out,
+                                             struct mkt_error *error)
+{
+    struct mkt_connection *connection = calloc(1, sizeof(*connection));
+
+    if (!connection) {
+        if (pidfd >= 0)
+            close(pidfd);
+        return mkt_error_set(error, MKT_NO_MEMORY, "out of memory");
+    }
+    *connection = (struct mkt_connection){.ops = ops,
+                                          .context = context,
+                                          .fd = -1,
+                                          .pidfd = pidfd,
+                                          .closed = true,
+                                          .is_absent = true,
+                                          .greeted = true};
+    connection->out_last = &connection->out_first;
+    uv_timer_init(loop, &connection->timer);
+    add_handle(connection, (uv_handle_t *)&connection->timer);
+    watch_process(loop, connection);
+    if (connection->pidfd < 0)
+        uv_timer_start(&connection->timer, on_grace_over, grace_ms, 0);
+    *connection_out = connection;
+    return MKT_OK;
+}
+
 enum mkt_status mkt_connection_create(uv_loop_t *loop, int fd, const struct mkt_connection_ops *ops,
                                       void *context, struct mkt_connection **connection_out,
                                       struct mkt_error *error)
@@ -456,14 +511,7 @@ enum mkt_status mkt_connection_create(uv_loop_t *loop, int fd, const struct mkt_
     uv_timer_init(loop, &connection->timer);
     add_handle(connection, (uv_handle_t *)&connection->timer);
     connection->pidfd = mkt_peer_open_process(fd);
-    if (connection->pidfd >= 0 && uv_poll_init(loop, &connection->death, connection->pidfd) != 0) {
-        close(connection->pidfd);
-        connection->pidfd = -1;
-    }
-    if (connection->pidfd >= 0) {
-        add_handle(connection, (uv_handle_t *)&connection->death);
-        uv_poll_start(&connection->death, UV_READABLE, on_death);
-    }
+    watch_process(loop, connection);
     uv_timer_start(&connection->timer, on_hello_timeout, MKT_CONNECTION_HELLO_MS, 0);
     watch(connection);
     *connection_out = connection;

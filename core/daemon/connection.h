@@ -56,6 +56,7 @@ struct mkt_connection {
     uv_poll_t poll, death;
     uv_timer_t timer; /* of the HELLO, then of the end */
     bool closed, dead, doomed;
+    bool is_absent;      /* its client has still to come back; closed */
     char why[200];       /* it is doomed */
     unsigned handles;    /* not yet closed by the loop */
     unsigned references; /* replies that wait for pages */
@@ -71,6 +72,16 @@ struct mkt_connection {
 enum mkt_status mkt_connection_create(uv_loop_t *loop, int fd, const struct mkt_connection_ops *ops,
                                       void *context, struct mkt_connection **connection_out,
                                       struct mkt_error *error);
+
+/* One of a client that was connected to a former process of this daemon and may connect anew:
+ * `closed`, and `gone` when its process is dead (pidfd, taken over), or, without a pidfd, after
+ * grace_ms. */
+enum mkt_status mkt_connection_create_absent(uv_loop_t *loop, int pidfd, uint32_t grace_ms,
+                                             const struct mkt_connection_ops *ops, void *context,
+                                             struct mkt_connection **connection_out,
+                                             struct mkt_error *error);
+/* It has connected anew: lets an absent one go without a word. */
+void mkt_connection_dismiss(struct mkt_connection *connection);
 
 /* Queues a frame (malloc'ed; taken over) and sends what the socket takes. `fd` (-1: none) stays the
  * caller's and must live as long as the daemon. Dooms a connection whose output is too long. */

@@ -159,6 +159,8 @@ static void take_connection(struct mkt_daemon *daemon, int fd)
         return;
     }
     connection->session = ++daemon->last_session;
+    if (daemon->keeper)
+        daemon->keeper->journal.state->last_session = daemon->last_session;
     HASH_ADD(by_session, daemon->connections, session, sizeof(connection->session), connection);
     daemon->connections_count++;
     daemon->open_count++;
@@ -243,6 +245,7 @@ static void on_second(uv_timer_t *timer)
 
     mkt_stubs_scan(daemon->stubs);
     mkt_pages_tick(daemon->pages, now_ms);
+    mkt_keeper_tick(daemon->keeper);
     mkt_folder_rotate_log(&daemon->folder);
     check_idle(daemon, now_ms);
     check_folder(daemon);
@@ -258,6 +261,8 @@ void mkt_daemon_stop(struct mkt_daemon *daemon, const char *reason)
     if (daemon->stopping)
         return;
     daemon->stopping = true;
+    if (daemon->keeper)
+        daemon->keeper->journal.state->is_serving = 0; /* whatever happens now, it is the end */
     snprintf(daemon->stop_reason, sizeof(daemon->stop_reason), "%s", reason);
     mkt_folder_unlisten(&daemon->folder);
     uv_stop(&daemon->loop);
@@ -267,6 +272,55 @@ void mkt_daemon_run(struct mkt_daemon *daemon)
 {
     while (!daemon->stopping)
         uv_run(&daemon->loop, UV_RUN_DEFAULT);
+}
+
+/* ---- the keeper ---- */
+
+static void write_pids(struct mkt_daemon *daemon, int keeper_pid)
+{
+    struct mkt_error error;
+
+    if (mkt_folder_write_pid(&daemon->folder, MKT_FOLDER_PID, keeper_pid, &error) != MKT_OK ||
+        mkt_folder_write_pid(&daemon->folder, MKT_FOLDER_WORKER, getpid(), &error) != MKT_OK)
+        mkt_log_warning("daemon", "%s", error.text);
+}
+
+/* Nothing comes from it but its end. */
+static void on_keeper_end(uv_poll_t *poll, int status, int events)
+{
+    struct mkt_daemon *daemon = poll->data;
+
+    (void)status;
+    (void)events;
+    daemon->has_keeper = false;
+    uv_close((uv_handle_t *)poll, NULL);
+    mkt_keeper_lose(daemon->keeper);
+    if (!daemon->stopping)
+        write_pids(daemon, getpid());
+}
+
+static void watch_keeper(struct mkt_daemon *daemon)
+{
+    if (!daemon->keeper || daemon->keeper->fd < 0 ||
+        uv_poll_init(&daemon->loop, &daemon->keeper_end, daemon->keeper->fd) != 0)
+        return;
+    daemon->keeper_end.data = daemon;
+    daemon->has_keeper = true;
+    uv_poll_start(&daemon->keeper_end, UV_READABLE | UV_DISCONNECT, on_keeper_end);
+}
+
+/* The socket of a former worker is still listening, and who connected since waits in it. */
+static enum mkt_status listen_or_go_on(struct mkt_daemon *daemon, struct mkt_error *error)
+{
+    struct mkt_kept_key key = mkt_kept_key(MKT_KEPT_LISTENER, 0);
+
+    daemon->listen_fd = mkt_keeper_take(daemon->keeper, key);
+    if (daemon->listen_fd >= 0)
+        return MKT_OK;
+    enum mkt_status status = mkt_folder_listen(&daemon->folder, &daemon->listen_fd, error);
+    if (status == MKT_OK)
+        mkt_keeper_keep(daemon->keeper, key, daemon->listen_fd);
+    return status;
 }
 
 /* ---- life ---- */
@@ -297,9 +351,25 @@ static void copy_options(struct mkt_daemon *daemon, const struct mkt_daemon_opti
     if (options->config_path && !realpath(options->config_path, daemon->config_path))
         snprintf(daemon->config_path, sizeof(daemon->config_path), "%s", options->config_path);
     daemon->folder = *options->folder;
+    daemon->keeper = options->keeper;
     daemon->listen_fd = -1;
     daemon->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     daemon->started_ms = mkt_daemon_now_ms();
+}
+
+/* The first worker begins, a later one goes on. */
+static enum mkt_status begin_life(struct mkt_daemon *daemon, struct mkt_error *error)
+{
+    struct mkt_journal_state_shm *state = daemon->keeper ? daemon->keeper->journal.state : NULL;
+
+    if (state && state->is_serving)
+        return mkt_daemon_revive(daemon, error);
+    if (state) {
+        memcpy(daemon->id, state->daemon, MKT_ID_BYTES);
+        state->started_ms = daemon->started_ms;
+        mkt_keeper_tick(daemon->keeper);
+    }
+    return MKT_OK;
 }
 
 enum mkt_status mkt_daemon_create(const struct mkt_daemon_options *options,
@@ -316,7 +386,7 @@ enum mkt_status mkt_daemon_create(const struct mkt_daemon_options *options,
     if (getrandom(daemon->id, sizeof(daemon->id), 0) != sizeof(daemon->id) ||
         uv_loop_init(&daemon->loop) != 0)
         goto err_daemon;
-    mkt_arenas_init(&daemon->arenas, options->medium);
+    mkt_arenas_init(&daemon->arenas, options->medium, daemon->keeper);
     daemon->market = mkt_market_create(&daemon->limits, &mkt_shell_ops, daemon);
     daemon->rules = mkt_rules_cache_create();
     daemon->stubs = mkt_stubs_create(daemon);
@@ -324,10 +394,16 @@ enum mkt_status mkt_daemon_create(const struct mkt_daemon_options *options,
     daemon->archivers = mkt_archivers_create(daemon);
     if (!daemon->market || !daemon->rules || !daemon->stubs || !daemon->pages || !daemon->archivers)
         goto err_parts;
-    status = mkt_folder_listen(&daemon->folder, &daemon->listen_fd, error);
+    status = begin_life(daemon, error);
     if (status != MKT_OK)
         goto err_parts;
-    status = mkt_folder_write_pid(&daemon->folder, error);
+    status = listen_or_go_on(daemon, error);
+    if (status != MKT_OK)
+        goto err_parts;
+    status = mkt_folder_write_pid(&daemon->folder, MKT_FOLDER_PID,
+                                  daemon->keeper ? getppid() : getpid(), error);
+    if (status == MKT_OK)
+        status = mkt_folder_write_pid(&daemon->folder, MKT_FOLDER_WORKER, getpid(), error);
     if (status != MKT_OK)
         goto err_listen;
     if (uv_poll_init(&daemon->loop, &daemon->listener, daemon->listen_fd) != 0) {
@@ -335,7 +411,11 @@ enum mkt_status mkt_daemon_create(const struct mkt_daemon_options *options,
         goto err_listen;
     }
     start_loop(daemon);
+    watch_keeper(daemon);
     log_start(daemon);
+    if (daemon->keeper)
+        daemon->keeper->journal.state->is_serving = 1;
+    mkt_shell_settle(daemon);
     *daemon_out = daemon;
     return MKT_OK;
 
@@ -406,6 +486,8 @@ static void close_handles(struct mkt_daemon *daemon)
     uv_close((uv_handle_t *)&daemon->second, NULL);
     uv_close((uv_handle_t *)&daemon->terminate, NULL);
     uv_close((uv_handle_t *)&daemon->interrupt, NULL);
+    if (daemon->has_keeper)
+        uv_close((uv_handle_t *)&daemon->keeper_end, NULL);
     mkt_vigil_close(&daemon->vigil);
     mkt_pages_stop(daemon->pages);
     mkt_archivers_stop(daemon->archivers);
@@ -440,5 +522,6 @@ void mkt_daemon_destroy(struct mkt_daemon *daemon)
     mkt_arenas_fini(&daemon->arenas);
     uv_loop_close(&daemon->loop);
     close(daemon->spare_fd);
+    mkt_keeper_destroy(daemon->keeper);
     free(daemon);
 }

@@ -14,6 +14,7 @@
 #include "core/daemon/arenas.h"
 #include "core/daemon/connection.h"
 #include "core/daemon/folder.h"
+#include "core/daemon/keeper.h"
 #include "core/daemon/memory.h"
 #include "core/daemon/vigil.h"
 #include "core/market/market.h"
@@ -31,6 +32,7 @@ struct mkt_daemon {
     struct mkt_memory memory;
     struct mkt_market_limits limits; /* in force */
     struct mkt_folder folder;
+    struct mkt_keeper *keeper; /* NULL: there never was one */
 
     struct mkt_market *market;
     struct mkt_arenas arenas;
@@ -42,6 +44,8 @@ struct mkt_daemon {
     int listen_fd,
         spare_fd; /* the spare one makes room to refuse a connection when descriptors run out */
     uv_poll_t listener;
+    uv_poll_t keeper_end; /* of its socket; in use while has_keeper */
+    bool has_keeper;
     uv_timer_t deadline, second; /* the market's next deadline; housekeeping */
     uv_signal_t terminate, interrupt;
     struct mkt_vigil vigil;
@@ -66,10 +70,11 @@ struct mkt_daemon_options {
     const struct mkt_config *config; /* what the file said; borrowed for the call */
     const char *config_path;         /* NULL: none */
     struct mkt_folder *folder;       /* locked; taken over */
+    struct mkt_keeper *keeper;       /* may be NULL; taken over */
 };
 
-/* Builds everything and listens. On failure nothing is left but the folder, which stays the
- * caller's. */
+/* Builds everything, goes on with what a former worker left, and listens. On failure nothing is
+ * left but folder and keeper, which stay the caller's. */
 enum mkt_status mkt_daemon_create(const struct mkt_daemon_options *options,
                                   struct mkt_daemon **daemon_out, struct mkt_error *error);
 /* Runs until it is told to stop, or has been idle for long enough. */
@@ -85,6 +90,13 @@ extern const struct mkt_connection_ops mkt_shell_connection_ops; /* the same */
 /* After every call into the market: sets the next deadline, tells pages.c of publishes. */
 void mkt_shell_settle(struct mkt_daemon *daemon);
 struct mkt_connection *mkt_shell_find(struct mkt_daemon *daemon, uint64_t session);
+
+/* ---- revive.c ---- */
+/* Makes the market again from the keeper's journal. MKT_CORRUPT, MKT_NO_MEMORY. */
+enum mkt_status mkt_daemon_revive(struct mkt_daemon *daemon, struct mkt_error *error);
+/* What a client must know to go on with a session. */
+void mkt_session_secret(const struct mkt_daemon *daemon, uint64_t session,
+                        uint8_t secret_out[MKT_ID_BYTES]);
 
 /* ---- hello.c ---- */
 struct mkt_rules_cache *mkt_rules_cache_create(void); /* NULL: out of memory */

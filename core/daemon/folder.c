@@ -136,13 +136,13 @@ void mkt_folder_unlisten(struct mkt_folder *folder)
     unlinkat(folder->fd, MKT_FOLDER_HIDDEN, 0);
 }
 
-enum mkt_status mkt_folder_write_pid(struct mkt_folder *folder, struct mkt_error *error)
+enum mkt_status mkt_folder_write_pid(struct mkt_folder *folder, const char *name, int pid,
+                                     struct mkt_error *error)
 {
-    int fd = openat(folder->fd, MKT_FOLDER_PID,
-                    O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = openat(folder->fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 
-    if (fd < 0 || dprintf(fd, "%d\n", getpid()) < 0) {
-        enum mkt_status status = fail(folder, "write", MKT_FOLDER_PID, error);
+    if (fd < 0 || dprintf(fd, "%d\n", pid) < 0) {
+        enum mkt_status status = fail(folder, "write", name, error);
         if (fd >= 0)
             close(fd);
         return status;
@@ -154,6 +154,7 @@ enum mkt_status mkt_folder_write_pid(struct mkt_folder *folder, struct mkt_error
 void mkt_folder_leave(struct mkt_folder *folder)
 {
     unlinkat(folder->fd, MKT_FOLDER_PID, 0);
+    unlinkat(folder->fd, MKT_FOLDER_WORKER, 0);
     unlinkat(folder->fd, MKT_FOLDER_LOCK, 0);
     if (folder->lock_fd >= 0)
         close(folder->lock_fd);

@@ -6,7 +6,8 @@
  *
  *   daemon.lock     held by flock while the daemon lives; the one test of "is there a daemon"
  *   socket          what clients connect to
- *   daemon.pid      for people
+ *   daemon.pid      for people: the keeper's process, or the daemon's if there is no keeper
+ *   worker.pid      for people: the daemon's process beside its keeper
  *   h5marketd.log   and h5marketd.log.1, the part before it
  */
 #ifndef MKT_DAEMON_FOLDER_H
@@ -20,6 +21,7 @@
 #define MKT_FOLDER_HIDDEN     "socket.ending"
 #define MKT_FOLDER_LOCK       "daemon.lock"
 #define MKT_FOLDER_PID        "daemon.pid"
+#define MKT_FOLDER_WORKER     "worker.pid"
 #define MKT_FOLDER_LOG        "h5marketd.log"
 #define MKT_FOLDER_LOG_BEFORE "h5marketd.log.1"
 #define MKT_FOLDER_LOG_BYTES  (16 << 20)
@@ -39,13 +41,15 @@ void mkt_folder_close(struct mkt_folder *folder);
 enum mkt_status mkt_folder_lock(struct mkt_folder *folder, struct mkt_error *error);
 /* A listening socket in place of what a dead daemon left; the lock must be held. */
 enum mkt_status mkt_folder_listen(struct mkt_folder *folder, int *fd_out, struct mkt_error *error);
-enum mkt_status mkt_folder_write_pid(struct mkt_folder *folder, struct mkt_error *error);
+/* `name`: one of the two pid files. */
+enum mkt_status mkt_folder_write_pid(struct mkt_folder *folder, const char *name, int pid,
+                                     struct mkt_error *error);
 /* Nobody can connect while the socket is hidden; who did before waits in its queue. */
 void mkt_folder_hide_socket(struct mkt_folder *folder);
 void mkt_folder_show_socket(struct mkt_folder *folder);
 /* Removes the socket, hidden or not. */
 void mkt_folder_unlisten(struct mkt_folder *folder);
-/* Removes the pid file and the lock file and lets the lock go. */
+/* Removes the pid files and the lock file and lets the lock go. */
 void mkt_folder_leave(struct mkt_folder *folder);
 
 /* True if a daemon listens in the folder. *pid_out: from its pid file, 0 if unknown. */

@@ -145,7 +145,7 @@ static void fail(struct mkt_connection *connection, const struct mkt_msg *messag
 }
 
 static void welcome(struct mkt_daemon *daemon, struct mkt_connection *connection,
-                    const struct mkt_msg *message, const struct entry *entry)
+                    const struct mkt_msg *message, const struct entry *entry, uint64_t processed)
 {
     struct mkt_msg reply = {.type = MKT_MSG_WELCOME, .request = message->request};
 
@@ -156,7 +156,51 @@ static void welcome(struct mkt_daemon *daemon, struct mkt_connection *connection
     reply.welcome.full_timeout_ms = daemon->limits.full_timeout_ms;
     reply.welcome.memory_limit_bytes = daemon->limits.memory_bytes;
     reply.welcome.rules = (struct mkt_bytes){.data = entry->rules, .length = entry->rules_bytes};
+    reply.welcome.session = connection->session;
+    mkt_session_secret(daemon, connection->session, reply.welcome.secret);
+    reply.welcome.processed = processed;
     mkt_connection_send_message(connection, &reply, -1);
+}
+
+/* ---- a session that goes on ---- */
+
+/* The connection takes the place of the absent one. */
+static void take_place(struct mkt_daemon *daemon, struct mkt_connection *connection,
+                       struct mkt_connection *absent)
+{
+    HASH_DELETE(by_session, daemon->connections, absent);
+    HASH_DELETE(by_session, daemon->connections, connection);
+    daemon->connections_count--;
+    connection->session = absent->session;
+    connection->pid = absent->pid;
+    memcpy(connection->program, absent->program, sizeof(connection->program));
+    connection->greeted = true;
+    HASH_ADD(by_session, daemon->connections, session, sizeof(connection->session), connection);
+    mkt_connection_dismiss(absent);
+}
+
+static void resume(struct mkt_daemon *daemon, struct mkt_connection *connection,
+                   const struct mkt_msg *message)
+{
+    static const struct entry no_rules;
+    const struct mkt_msg_hello *hello = &message->hello;
+    struct mkt_connection *absent = mkt_shell_find(daemon, hello->session);
+    uint8_t secret[MKT_ID_BYTES];
+    uint64_t processed;
+
+    mkt_session_secret(daemon, hello->session, secret);
+    if (!daemon->keeper || memcmp(secret, hello->secret, MKT_ID_BYTES) != 0 || !absent ||
+        !absent->is_absent ||
+        mkt_market_session_resume(daemon->market, hello->session, &processed) != MKT_OK) {
+        fail(connection, message, MKT_NOT_FOUND,
+             "the market daemon that this program was connected to is gone, and what it held, too");
+        return;
+    }
+    take_place(daemon, connection, absent);
+    mkt_log_info("connection", "%" PRIu64 " is %s (pid %u there) again", connection->session,
+                 connection->program, connection->pid);
+    welcome(daemon, connection, message, &no_rules, processed);
+    mkt_market_answer_again(daemon->market, connection->session);
 }
 
 void mkt_hello_handle(struct mkt_daemon *daemon, struct mkt_connection *connection,
@@ -177,6 +221,10 @@ void mkt_hello_handle(struct mkt_daemon *daemon, struct mkt_connection *connecti
         fail(connection, message, MKT_PROTOCOL, error.text);
         return;
     }
+    if (hello->session != 0) {
+        resume(daemon, connection, message);
+        return;
+    }
     copy_text(hello->program, connection->program, sizeof(connection->program));
     connection->pid = hello->pid;
     status = get_rules(daemon, hello, &entry, &error);
@@ -191,7 +239,10 @@ void mkt_hello_handle(struct mkt_daemon *daemon, struct mkt_connection *connecti
         return;
     }
     connection->greeted = true;
+    if (connection->pidfd >= 0)
+        mkt_keeper_keep(daemon->keeper, mkt_kept_key(MKT_KEPT_PROCESS, connection->session),
+                        connection->pidfd);
     mkt_log_debug("connection", "%" PRIu64 " is %s (pid %u there)", connection->session,
                   connection->program, connection->pid);
-    welcome(daemon, connection, message, entry);
+    welcome(daemon, connection, message, entry, 0);
 }

@@ -146,7 +146,8 @@ static enum mkt_status open_folder(const struct settings *settings, struct mkt_f
     return mkt_folder_open(path, folder_out, error);
 }
 
-/* Creates the daemon, reports on its start, and runs it to its end. The exit status. */
+/* Creates the daemon, beside a keeper, reports on its start, and runs it to its end. Returns in
+ * both; the exit status. */
 static int serve(const struct settings *settings, struct mkt_folder *folder, int report_fd)
 {
     struct mkt_daemon_options daemon_options = {.medium = media[0],
@@ -155,6 +156,7 @@ static int serve(const struct settings *settings, struct mkt_folder *folder, int
                                                 .folder = folder};
     struct mkt_daemon *daemon;
     struct mkt_error error;
+    int exit_status;
     enum mkt_status status = mkt_folder_lock(folder, &error);
 
     if (status != MKT_OK) {
@@ -169,11 +171,15 @@ static int serve(const struct settings *settings, struct mkt_folder *folder, int
     else
         status =
             mkt_folder_open_log(folder, (enum mkt_log_level)settings->config.log_level, &error);
+    if (status == MKT_OK && !mkt_keeper_split(folder, settings->is_foreground, &report_fd,
+                                              &daemon_options.keeper, &exit_status))
+        return exit_status;
     if (status == MKT_OK)
         status = mkt_daemon_create(&daemon_options, &daemon, &error);
     if (status != MKT_OK) {
         mkt_log_error("daemon", "%s", error.text);
-        mkt_folder_leave(folder);
+        if (!daemon_options.keeper || daemon_options.keeper->journal.state->restarts == 0)
+            mkt_folder_leave(folder);
         mkt_process_report(report_fd, MKT_START_FAILED, error.text);
         return 1;
     }

@@ -117,6 +117,21 @@ static void add_counts(json_t *json, const struct mkt_daemon *daemon,
     json_object_set_new(json, "stubs", number_json(mkt_stubs_count(daemon->stubs)));
 }
 
+static void add_keeper(json_t *json, const struct mkt_daemon *daemon)
+{
+    const struct mkt_journal_state_shm *state =
+        daemon->keeper ? daemon->keeper->journal.state : NULL;
+    bool is_kept = state && daemon->keeper->fd >= 0 && !state->is_broken;
+
+    json_object_set_new(json, "has_keeper", json_boolean(is_kept));
+    json_object_set_new(json, "restarts", number_json(state ? state->restarts : 0));
+    if (!state || state->restarts == 0)
+        return;
+    json_object_set_new(json, "restarted_s",
+                        number_json((mkt_daemon_now_ms() - state->restarted_ms) / 1000));
+    json_object_set_new(json, "restart_reason", text_json(state->reason));
+}
+
 static json_t *status_json(const struct mkt_daemon *daemon)
 {
     struct mkt_market_usage usage;
@@ -139,6 +154,7 @@ static json_t *status_json(const struct mkt_daemon *daemon)
     json_object_set_new(json, "log", text_json(log));
     json_object_set_new(json, "uptime_s",
                         number_json((mkt_daemon_now_ms() - daemon->started_ms) / 1000));
+    add_keeper(json, daemon);
     json_object_set_new(json, "memory", memory_json(daemon, &usage));
     add_counts(json, daemon, &usage);
     json_object_set_new(json, "limits", limits_json(daemon));

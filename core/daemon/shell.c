@@ -29,34 +29,16 @@ struct held_reply {
     size_t bytes;
 };
 
-static void give_back(struct mkt_daemon *daemon, uint64_t session, const struct mkt_extent *extent)
-{
-    struct mkt_msg message = {.type = MKT_MSG_RELEASE};
-
-    message.release.count = 1;
-    message.release.extents = extent;
-    mkt_market_message(daemon->market, session, &message, mkt_daemon_now_ms());
-}
-
-/* There was no memory under the extent, so the client must not get it: an open goes on without its
- * first grant, a grant fails. */
+/* There was no memory under the extent, so the client must not get it. */
 static void send_without_pages(struct held_reply *held, enum mkt_status status)
 {
     struct mkt_frame_wire head;
-    struct mkt_msg message;
 
     memcpy(&head, held->frame, sizeof(head));
     mkt_log_error("pages", "no memory for %" PRIu64 " bytes: %s", held->extent.length,
                   mkt_status_text(status));
-    give_back(held->daemon, held->connection->session, &held->extent);
-    if (head.type == MKT_MSG_OPENED &&
-        mkt_msg_decode(&head, (const char *)held->frame + sizeof(head), &message) == MKT_OK) {
-        message.opened.scratch = (struct mkt_extent){.length = 0};
-        mkt_connection_send_message(held->connection, &message, -1);
-    } else
-        mkt_connection_send_error(
-            held->connection, head.request, MKT_NO_SPACE,
-            "the node has no memory left for the market (see 'memory' in h5market.yaml)");
+    mkt_market_no_pages(held->daemon->market, held->connection->session, head.request,
+                        &held->extent, mkt_daemon_now_ms());
     free(held->frame);
 }
 
@@ -185,6 +167,20 @@ static void op_refuse(void *context, uint64_t session, const char *why)
     mkt_connection_doom(connection, why);
 }
 
+static void *op_reserve(void *context)
+{
+    struct mkt_daemon *daemon = context;
+
+    return daemon->keeper ? mkt_journal_reserve(&daemon->keeper->journal) : NULL;
+}
+
+static void op_append(void *context, size_t bytes)
+{
+    struct mkt_daemon *daemon = context;
+
+    mkt_journal_append(&daemon->keeper->journal, bytes);
+}
+
 const struct mkt_market_ops mkt_shell_ops = {
     .send = op_send,
     .write = op_write,
@@ -192,6 +188,8 @@ const struct mkt_market_ops mkt_shell_ops = {
     .freed = NULL, /* pages.c asks when it wants to know */
     .drop_stub = op_drop_stub,
     .refuse = op_refuse,
+    .reserve = op_reserve,
+    .append = op_append,
 };
 
 /* ---- what clients ask for ---- */
@@ -366,6 +364,8 @@ static void on_gone(void *context, struct mkt_connection *connection)
 
     if (connection->greeted)
         mkt_market_session_reclaim(daemon->market, connection->session, mkt_daemon_now_ms());
+    if (connection->greeted)
+        mkt_keeper_forget(daemon->keeper, mkt_kept_key(MKT_KEPT_PROCESS, connection->session));
     HASH_DELETE(by_session, daemon->connections, connection);
     daemon->connections_count--;
     mkt_shell_settle(daemon);

@@ -77,11 +77,17 @@ static void put_file(struct held_file *file)
     free(file);
 }
 
-static void forget(struct mkt_stubs *stubs, struct stub *stub)
+static void take_out(struct mkt_stubs *stubs, struct stub *stub)
 {
     HASH_DEL(stubs->table, stub);
     put_file(stub->file);
     free(stub);
+}
+
+static void forget(struct mkt_stubs *stubs, struct stub *stub)
+{
+    mkt_keeper_forget(stubs->daemon->keeper, mkt_kept_key_of_object(stub->object));
+    take_out(stubs, stub);
 }
 
 void mkt_stubs_destroy(struct mkt_stubs *stubs)
@@ -91,7 +97,7 @@ void mkt_stubs_destroy(struct mkt_stubs *stubs)
     if (!stubs)
         return;
     HASH_ITER (hh, stubs->table, stub, next)
-        forget(stubs, stub);
+        take_out(stubs, stub);
     free(stubs);
 }
 
@@ -116,7 +122,8 @@ static bool add(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES], str
     return false;
 }
 
-void mkt_stubs_keep(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES], int fd)
+/* False: out of memory, and the descriptor is closed. */
+static bool enter(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES], int fd)
 {
     struct stub *stub = find(stubs, object);
     struct held_file *file = malloc(sizeof(*file));
@@ -126,12 +133,28 @@ void mkt_stubs_keep(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES],
         memcpy(file->object, object, MKT_ID_BYTES);
     }
     if (stub)
-        forget(stubs, stub);
+        take_out(stubs, stub);
     if (file && add(stubs, object, file))
-        return;
+        return true;
     mkt_log_warning("stubs", "out of memory: one stub isn't watched");
     free(file);
     close(fd);
+    return false;
+}
+
+void mkt_stubs_keep(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES], int fd)
+{
+    if (enter(stubs, object, fd))
+        mkt_keeper_keep(stubs->daemon->keeper, mkt_kept_key_of_object(object), fd);
+}
+
+void mkt_stubs_revive(struct mkt_stubs *stubs)
+{
+    struct mkt_kept_key key;
+    int fd;
+
+    while ((fd = mkt_keeper_take_any(stubs->daemon->keeper, MKT_KEPT_STUB, &key)) >= 0)
+        (void)!enter(stubs, key.id, fd);
 }
 
 /* False once another market has taken the stub over for an object of its own. */
@@ -206,6 +229,7 @@ void mkt_stubs_drop(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES],
         removal->work.data = removal;
         removal->file = stub->file;
         if (uv_queue_work(&stubs->daemon->loop, &removal->work, removal_work, removal_done) == 0) {
+            mkt_keeper_forget(stubs->daemon->keeper, mkt_kept_key_of_object(object));
             HASH_DEL(stubs->table, stub);
             free(stub);
             return;

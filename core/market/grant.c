@@ -23,8 +23,7 @@ static enum mkt_status grow(struct mkt_market *market)
     if (!space)
         return MKT_NO_MEMORY;
     market->no_arena = (struct mkt_error){.status = MKT_OK};
-    status = market->ops.grow(market->context, market->arenas + 1, market->limits.arena_bytes,
-                              &market->no_arena);
+    status = mkt_op_grow(market, market->arenas + 1, market->limits.arena_bytes, &market->no_arena);
     if (status != MKT_OK) {
         mkt_space_destroy(space);
         return status;
@@ -107,8 +106,8 @@ void mkt_bytes_free(struct mkt_market *market, const struct mkt_extent *extent)
     market->used_bytes -= bytes;
     if (mkt_space_free(market->arena[extent->arena - 1], extent->offset, bytes) != MKT_OK)
         defer(market, extent, bytes);
-    else if (market->ops.freed)
-        market->ops.freed(market->context, extent);
+    else
+        mkt_op_freed(market, extent);
 }
 
 void mkt_bytes_lose(struct mkt_market *market, const struct mkt_extent *extent)
@@ -139,8 +138,7 @@ void mkt_bytes_retry_deferred(struct mkt_market *market)
         if (mkt_space_free(market->arena[range->arena - 1], range->offset, range->length) != MKT_OK)
             return;
         market->deferred_count--;
-        if (market->ops.freed)
-            market->ops.freed(market->context, &extent);
+        mkt_op_freed(market, &extent);
     }
 }
 

@@ -553,7 +553,7 @@ void mkt_group_lookup(struct mkt_market *market, struct session *session, const 
     }
     if (status == MKT_OK) {
         extent->length = length;
-        market->ops.write(market->context, extent, bytes);
+        mkt_op_write(market, extent, bytes);
         mkt_reply(market, session, &answer, NULL);
     } else {
         mkt_reply_error(market, session, msg->request, status,

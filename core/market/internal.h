@@ -25,6 +25,7 @@ enum {
     MKT_WITHDRAWN_REMEMBERED = 1024,
     MKT_FAILED_JOINS_REMEMBERED = 64,
     MKT_DEFERRED_RANGES = 256,
+    MKT_REPLAY_GROWN = 256,   /* new arenas in one call */
     MKT_STUB_RACE_MS = 5000,  /* see open.c */
     MKT_PATH_TEXT_BYTES = 400 /* of a path in a text; its end counts */
 };
@@ -83,6 +84,10 @@ struct session {
     char program[64];
     uint32_t pid;
     bool ended, refused;
+    uint64_t last_request; /* the highest that was handled; not of a CANCEL, which names another */
+    /* The last answer, as a frame, for a client that has to connect anew. */
+    uint8_t *reply;
+    uint32_t reply_bytes, reply_capacity;
     struct ranges grants;
     struct member *members;
     UT_hash_handle hh;
@@ -283,6 +288,16 @@ struct failed_join {
     char text[256];
 };
 
+/* Where a replay is; see journal.c. */
+struct replay {
+    mkt_record_fn next;
+    void *context;
+    const void *bytes; /* of the call after the one in hand; NULL: there is none */
+    size_t length;
+    const void *grown[MKT_REPLAY_GROWN]; /* outcomes of the call in hand: records */
+    unsigned grown_count, grown_used;
+};
+
 struct mkt_market {
     struct mkt_market_limits limits;
     struct mkt_market_ops ops;
@@ -328,6 +343,7 @@ struct mkt_market {
     struct failed_join failed_join[MKT_FAILED_JOINS_REMEMBERED];
     uint32_t failed_join_next;
     uint64_t publishes, withdrawals, requests, replies;
+    struct replay *replay; /* NULL but in mkt_market_replay */
 };
 
 /* uthash leaves hh.tbl NULL where memory was short. */
@@ -347,7 +363,32 @@ const char *mkt_path_text(const char *path);
 /* "12.5 GiB" */
 const char *mkt_size_text(uint64_t bytes, char buffer[32]);
 
+/* ---- journal.c: each entry is written down here before it changes anything ---- */
+void mkt_journal_session_begin(struct mkt_market *market, uint64_t session, const char *program,
+                               uint32_t pid);
+void mkt_journal_session_end(struct mkt_market *market, uint64_t session, uint64_t now_ms);
+void mkt_journal_session_reclaim(struct mkt_market *market, uint64_t session, uint64_t now_ms);
+void mkt_journal_message(struct mkt_market *market, uint64_t session, const struct mkt_msg *msg,
+                         uint64_t now_ms);
+void mkt_journal_tick(struct mkt_market *market, uint64_t now_ms);
+void mkt_journal_stub_removed(struct mkt_market *market, const uint8_t object[MKT_ID_BYTES],
+                              uint64_t now_ms);
+void mkt_journal_no_pages(struct mkt_market *market, uint64_t session, uint64_t request,
+                          const struct mkt_extent *extent, uint64_t now_ms);
+/* The operations, as far as they are for a replay to do. */
+enum mkt_status mkt_op_grow(struct mkt_market *market, uint32_t arena, uint64_t size_bytes,
+                            struct mkt_error *error);
+void mkt_op_send(struct mkt_market *market, struct session *session, const struct mkt_msg *msg,
+                 const struct mkt_extent *populate);
+void mkt_op_write(struct mkt_market *market, const struct mkt_extent *extent, const void *bytes);
+void mkt_op_freed(struct mkt_market *market, const struct mkt_extent *extent);
+void mkt_op_drop_stub(struct mkt_market *market, const uint8_t object[MKT_ID_BYTES]);
+void mkt_op_refuse(struct mkt_market *market, struct session *session, const char *why);
+
 /* ---- session.c ---- */
+void mkt_session_free(struct session *session);
+/* Keeps an answer for a client that has to connect anew. */
+void mkt_session_remember(struct session *session, const struct mkt_msg *msg);
 struct session *mkt_session_find(const struct mkt_market *market, uint64_t id);
 /* A session's own request to give bytes up. False: refused. */
 bool mkt_session_give(struct mkt_market *market, struct session *session,

@@ -61,8 +61,7 @@ void mkt_market_destroy(struct mkt_market *market)
     }
     HASH_ITER (hh, market->sessions, session, next_session) {
         HASH_DEL(market->sessions, session);
-        mkt_ranges_fini(&session->grants);
-        free(session);
+        mkt_session_free(session);
     }
     for (uint32_t i = 0; i < market->arenas; i++)
         mkt_space_destroy(market->arena[i]);
@@ -79,7 +78,8 @@ void mkt_reply(struct mkt_market *market, struct session *session, const struct 
 
     if (session && !session->ended && !session->refused) {
         market->replies++;
-        market->ops.send(market->context, session->id, msg, populate ? populate : &nothing);
+        mkt_session_remember(session, msg);
+        mkt_op_send(market, session, msg, populate ? populate : &nothing);
     }
 }
 
@@ -103,7 +103,7 @@ void mkt_refuse(struct mkt_market *market, struct session *session, const char *
     if (session->ended || session->refused)
         return;
     session->refused = true;
-    market->ops.refuse(market->context, session->id, why);
+    mkt_op_refuse(market, session, why);
 }
 
 const char *mkt_path_text(const char *path)
@@ -276,7 +276,10 @@ void mkt_market_message(struct mkt_market *market, uint64_t id, const struct mkt
 
     if (!session || session->ended || session->refused)
         return;
+    mkt_journal_message(market, id, msg, now_ms);
     market->requests++;
+    if (msg->type != MKT_MSG_CANCEL && msg->request > session->last_request)
+        session->last_request = msg->request;
     market->now_ms = now_ms;
     if (msg->type < MKT_MSG_SAVE_NEXT)
         market->foreground_ms = now_ms;
@@ -294,6 +297,7 @@ bool mkt_market_stub_removed(struct mkt_market *market, const uint8_t id[MKT_ID_
         return false;
     if (!object || !object->has_stub)
         return true;
+    mkt_journal_stub_removed(market, id, now_ms);
     market->now_ms = now_ms;
     mkt_object_get(object);
     mkt_object_withdraw(market, object, true, "withdrawn: its file was removed");
@@ -335,6 +339,7 @@ void mkt_market_tick(struct mkt_market *market, uint64_t now_ms)
 
     if (now_ms < market->next_deadline_ms)
         return;
+    mkt_journal_tick(market, now_ms);
     market->now_ms = now_ms;
     mkt_grant_tick(market, now_ms);
     while ((group = first_expired(market, now_ms))) {

@@ -74,7 +74,14 @@ struct mkt_market_ops {
     void (*drop_stub)(void *context, const uint8_t object[MKT_ID_BYTES]);
     /* The session broke the protocol: close its connection (then call session_end). */
     void (*refuse)(void *context, uint64_t session, const char *why);
+    /* A journal. Before a call changes anything it is written down: into the place that reserve
+     * gives (at least MKT_CALL_MAX_BYTES; NULL: it can't be kept), then append says how long it
+     * became (0: it can't be written). What append returned for is safe, so nothing of a call
+     * leaves before. NULL: no journal. */
+    void *(*reserve)(void *context);
+    void (*append)(void *context, size_t bytes);
 };
+#define MKT_CALL_MAX_BYTES (MKT_FRAME_MAX_BYTES + 256u)
 
 struct mkt_market *mkt_market_create(const struct mkt_market_limits *limits,
                                      const struct mkt_market_ops *ops, void *context);
@@ -97,6 +104,18 @@ bool mkt_market_session_is_bare(const struct mkt_market *market, uint64_t sessio
  * WITHDRAW. */
 void mkt_market_message(struct mkt_market *market, uint64_t session, const struct mkt_msg *msg,
                         uint64_t now_ms);
+
+/* There was no memory under the extent that the answer to this request hands out, so the client
+ * must not get it: an open goes on without its first grant, a grant fails. */
+void mkt_market_no_pages(struct mkt_market *market, uint64_t session, uint64_t request,
+                         const struct mkt_extent *extent, uint64_t now_ms);
+
+/* A session whose client connected anew: sends its last answer again, since it may have been lost
+ * on the way. What the client asked up to *processed_out (0: nothing) has been handled and must not
+ * be asked again. MKT_NOT_FOUND: there is no such session, or it has ended. */
+enum mkt_status mkt_market_session_resume(struct mkt_market *market, uint64_t session,
+                                          uint64_t *processed_out);
+void mkt_market_answer_again(struct mkt_market *market, uint64_t session);
 
 /* Ends what is past its deadline; the time of the next one, UINT64_MAX if there is none. */
 void mkt_market_tick(struct mkt_market *market, uint64_t now_ms);
@@ -165,10 +184,28 @@ void mkt_market_each_version(const struct mkt_market *market, const uint8_t obje
 bool mkt_market_resolve(const struct mkt_market *market, const struct mkt_name *name,
                         uint8_t object_out[MKT_ID_BYTES]);
 
+struct mkt_session_info {
+    uint64_t session;
+    const char *program;
+    uint32_t pid;
+    bool ended;
+};
+typedef void (*mkt_session_fn)(void *context, const struct mkt_session_info *info);
+void mkt_market_each_session(const struct mkt_market *market, mkt_session_fn fn, void *context);
+
 /* Calls fn for each free range of each arena, arena by arena in address order: what the owner of
  * the pages may give back. */
 typedef void (*mkt_market_free_fn)(void *context, const struct mkt_extent *extent);
 void mkt_market_each_free(const struct mkt_market *market, mkt_market_free_fn fn, void *context);
+
+/* ---- a journal's other end ---- */
+/* The next record, true; or false: that was the last. The bytes live as long as the replay. */
+typedef bool (*mkt_record_fn)(void *context, const void **bytes_out, size_t *length_out);
+/* Makes the calls of a journal again, on a market as it was when the journal began. Of the
+ * operations only `grow` is used, for arenas that came to be, and for the last call all but `send`:
+ * whoever made it may have died half-way. MKT_CORRUPT: a record that is none. */
+enum mkt_status mkt_market_replay(struct mkt_market *market, mkt_record_fn next, void *context,
+                                  struct mkt_error *error_out);
 
 /* Checks every invariant (each byte owned once, counts right, no dead reference). MKT_OK or
  * MKT_CORRUPT with text. For tests. */

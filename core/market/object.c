@@ -373,7 +373,7 @@ static void leave(struct mkt_market *market, struct object *object, bool stub_is
     HASH_DEL(market->objects, object);
     object->gone = true;
     if (object->has_stub && !stub_is_gone)
-        market->ops.drop_stub(market->context, object->id);
+        mkt_op_drop_stub(market, object->id);
     mkt_object_put(market, object);
 }
 

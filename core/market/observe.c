@@ -188,3 +188,15 @@ void mkt_market_each_free(const struct mkt_market *market, mkt_market_free_fn fn
         mkt_space_each_free(market->arena[at], each_free, &each);
     }
 }
+
+void mkt_market_each_session(const struct mkt_market *market, mkt_session_fn fn, void *context)
+{
+    struct session *session, *next;
+
+    HASH_ITER (hh, market->sessions, session, next) {
+        fn(context, &(struct mkt_session_info){.session = session->id,
+                                               .program = session->program,
+                                               .pid = session->pid,
+                                               .ended = session->ended || session->refused});
+    }
+}

@@ -235,7 +235,7 @@ static void take_file(struct mkt_market *market, struct version *version,
         return;
     /* The stub is no more, and must not be looked for. */
     if (object->has_stub)
-        market->ops.drop_stub(market->context, object->id);
+        mkt_op_drop_stub(market, object->id);
     mkt_object_set_file(market, object, file);
 }
 

@@ -29,6 +29,7 @@ enum mkt_status mkt_market_session_begin(struct mkt_market *market, uint64_t id,
 {
     struct session *session;
 
+    mkt_journal_session_begin(market, id, program, pid);
     if (mkt_session_find(market, id))
         return MKT_EXISTS;
     if (HASH_COUNT(market->sessions) >= MKT_MAX_SESSIONS)
@@ -96,7 +97,9 @@ void mkt_market_session_end(struct mkt_market *market, uint64_t id, uint64_t now
 
     if (!session || session->ended)
         return;
+    mkt_journal_session_end(market, id, now_ms);
     session->ended = true;
+    session->reply_bytes = 0;
     market->now_ms = now_ms;
     mkt_grant_forget(market, session);
     mkt_save_forget(market, session);
@@ -113,11 +116,12 @@ void mkt_market_session_reclaim(struct mkt_market *market, uint64_t id, uint64_t
         return;
     market->now_ms = now_ms;
     mkt_market_session_end(market, id, now_ms);
+    mkt_journal_session_reclaim(market, id, now_ms);
     while (session->members)
         mkt_member_done(market, session->members);
     mkt_bytes_free_ranges(market, &session->grants);
     HASH_DEL(market->sessions, session);
-    free(session);
+    mkt_session_free(session);
     mkt_settle(market);
 }
 
@@ -126,6 +130,91 @@ bool mkt_market_session_is_bare(const struct mkt_market *market, uint64_t id)
     const struct session *session = mkt_session_find(market, id);
 
     return !session || (session->ended && !session->members && session->grants.count == 0);
+}
+
+void mkt_session_free(struct session *session)
+{
+    mkt_ranges_fini(&session->grants);
+    free(session->reply);
+    free(session);
+}
+
+/* ---- connecting anew ---- */
+
+void mkt_session_remember(struct session *session, const struct mkt_msg *msg)
+{
+    size_t bytes;
+
+    session->reply_bytes = 0;
+    if (mkt_msg_encode(msg, false, session->reply, session->reply_capacity, &bytes) != MKT_OK) {
+        uint8_t *larger = mkt_msg_size(msg, &bytes) == MKT_OK ? malloc(bytes) : NULL;
+        if (!larger)
+            return;
+        free(session->reply);
+        session->reply = larger;
+        session->reply_capacity = (uint32_t)bytes;
+        if (mkt_msg_encode(msg, false, session->reply, bytes, &bytes) != MKT_OK)
+            return;
+    }
+    session->reply_bytes = (uint32_t)bytes;
+}
+
+static bool recall(const struct session *session, struct mkt_msg *msg_out)
+{
+    struct mkt_frame_wire head;
+
+    if (session->reply_bytes == 0)
+        return false;
+    memcpy(&head, session->reply, sizeof(head));
+    return mkt_msg_decode(&head, session->reply + sizeof(head), msg_out) == MKT_OK;
+}
+
+enum mkt_status mkt_market_session_resume(struct mkt_market *market, uint64_t id,
+                                          uint64_t *processed_out)
+{
+    const struct session *session = mkt_session_find(market, id);
+
+    if (!session || session->ended || session->refused)
+        return MKT_NOT_FOUND;
+    *processed_out = session->last_request;
+    return MKT_OK;
+}
+
+void mkt_market_answer_again(struct mkt_market *market, uint64_t id)
+{
+    struct session *session = mkt_session_find(market, id);
+    struct mkt_extent populate = {.length = 0};
+    struct mkt_msg msg;
+
+    if (!session || session->ended || session->refused || !recall(session, &msg))
+        return;
+    if (msg.type == MKT_MSG_GRANTED)
+        populate = msg.extent.extent;
+    else if (msg.type == MKT_MSG_OPENED)
+        populate = msg.opened.scratch;
+    market->ops.send(market->context, id, &msg, &populate);
+}
+
+void mkt_market_no_pages(struct mkt_market *market, uint64_t id, uint64_t request,
+                         const struct mkt_extent *extent, uint64_t now_ms)
+{
+    struct session *session = mkt_session_find(market, id);
+    struct mkt_msg msg;
+
+    if (!session || session->ended || session->refused)
+        return;
+    mkt_journal_no_pages(market, id, request, extent, now_ms);
+    market->now_ms = now_ms;
+    if (!mkt_session_give(market, session, extent))
+        return;
+    if (recall(session, &msg) && msg.request == request && msg.type == MKT_MSG_OPENED) {
+        msg.opened.scratch = (struct mkt_extent){.length = 0};
+        mkt_reply(market, session, &msg, NULL);
+    } else
+        mkt_reply_error(
+            market, session, request, MKT_NO_SPACE,
+            "the node has no memory left for the market (see 'memory' in h5market.yaml)");
+    mkt_settle(market);
 }
 
 bool mkt_session_give(struct mkt_market *market, struct session *session,

@@ -251,7 +251,7 @@ static enum mkt_status write_index(struct mkt_market *market, struct version *ve
     status = mkt_bytes_alloc(market, length, MKT_EXTENT_GRANULE, true, &version->index);
     if (status == MKT_OK) {
         version->index.length = length;
-        market->ops.write(market->context, &version->index, bytes);
+        mkt_op_write(market, &version->index, bytes);
     } else {
         char size[2][32];
 

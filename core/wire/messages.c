@@ -38,6 +38,8 @@ static void walk_hello(struct mkt_codec *codec, struct mkt_msg_hello *hello)
     mkt_codec_bytes(codec, &hello->host);
     mkt_codec_bytes(codec, &hello->config_path);
     mkt_codec_bytes(codec, &hello->config);
+    mkt_codec_u64(codec, &hello->session);
+    mkt_codec_raw(codec, hello->secret, sizeof(hello->secret));
 }
 
 static void walk_welcome(struct mkt_codec *codec, struct mkt_msg_welcome *welcome)
@@ -50,6 +52,9 @@ static void walk_welcome(struct mkt_codec *codec, struct mkt_msg_welcome *welcom
     mkt_codec_u32(codec, &welcome->full_timeout_ms);
     mkt_codec_u64(codec, &welcome->memory_limit_bytes);
     mkt_codec_bytes(codec, &welcome->rules);
+    mkt_codec_u64(codec, &welcome->session);
+    mkt_codec_raw(codec, welcome->secret, sizeof(welcome->secret));
+    mkt_codec_u64(codec, &welcome->processed);
 }
 
 /* The layout of this one is the same in every protocol version: a mismatch is told by it. */

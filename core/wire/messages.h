@@ -28,7 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MKT_PROTOCOL_VERSION 1
+#define MKT_PROTOCOL_VERSION 2
 #define MKT_ID_BYTES         16
 
 /* Every frame starts with this head; `bytes` counts what follows it. At most one descriptor rides
@@ -136,6 +136,10 @@ struct mkt_msg_hello {
     struct mkt_bytes host;
     struct mkt_bytes config_path; /* for messages about the text */
     struct mkt_bytes config;      /* the text of the client's h5market.yaml; empty: none */
+    /* A session that goes on after its connection was lost, with the secret that its WELCOME told;
+     * 0: a new one. Configuration and program don't count then. */
+    uint64_t session;
+    uint8_t secret[MKT_ID_BYTES];
 };
 
 struct mkt_msg_welcome {
@@ -144,7 +148,12 @@ struct mkt_msg_welcome {
     uint32_t default_mode;
     uint32_t writer_timeout_ms, full_timeout_ms;
     uint64_t memory_limit_bytes;
-    struct mkt_bytes rules; /* see core/wire/rules.h */
+    struct mkt_bytes rules; /* see core/wire/rules.h; empty if the session goes on */
+    uint64_t session;
+    uint8_t secret[MKT_ID_BYTES];
+    /* If the session goes on: of its messages up to this request number those for the market have
+     * been handled, and must not be sent again (a CANCEL may be). */
+    uint64_t processed;
 };
 
 struct mkt_msg_error {

@@ -113,7 +113,7 @@ mkdir -p sub/deep
 run 0 "${in_market[@]}" "$sample" write sub/deep/lost.h5
 run 0 "${good[@]}" h5market doctor sub
 says "ok       no left-over entries in sub (1 of files in the market)"
-kill -KILL "$(cat "$H5MARKET_DIR/daemon.pid")"
+kill -KILL "$(cat "$H5MARKET_DIR/daemon.pid")" "$(cat "$H5MARKET_DIR/worker.pid")"
 wait_for bash -c '! h5market ls' # answers 4 once the socket is dead
 run 0 "${good[@]}" h5market doctor sub
 says "warning  sub/deep/lost.h5 is a left-over entry" "remedy: rm it, or write the file again"

@@ -158,7 +158,7 @@ says "No such file"
 run 0 "${put[@]}" left.h5 12
 run 0 "${put[@]}" again.h5 12
 run 0 "${put[@]}" other.h5 12
-kill -KILL "$(cat "$H5MARKET_DIR/daemon.pid")"
+kill -KILL "$(cat "$H5MARKET_DIR/daemon.pid")" "$(cat "$H5MARKET_DIR/worker.pid")"
 run 1 "${get[@]}" left.h5
 says "left-over"
 fails "${put[@]}" left.h5 13 a

@@ -22,6 +22,9 @@ skip() {
 text() { cat "$1" 2>/dev/null; }
 
 daemon_pid() { text "$H5MARKET_DIR/daemon.pid"; }
+worker_pid() { text "$H5MARKET_DIR/worker.pid"; }
+# The keeper first, who would start another worker.
+kill_daemon() { kill -KILL "$(daemon_pid)" "$(worker_pid)"; }
 
 # until_true SECONDS COMMAND...: waits for the command to succeed.
 until_true() {
@@ -34,7 +37,7 @@ until_true() {
 }
 
 is_dead() { ! kill -0 "$1" 2>/dev/null || [[ $(ps -o stat= -p "$1") == Z* ]]; }
-is_clean() { [[ ! -e $H5MARKET_DIR/socket && ! -e $H5MARKET_DIR/daemon.pid && ! -e $H5MARKET_DIR/daemon.lock ]]; }
+is_clean() { [[ ! -e $H5MARKET_DIR/socket && ! -e $H5MARKET_DIR/daemon.pid && ! -e $H5MARKET_DIR/worker.pid && ! -e $H5MARKET_DIR/daemon.lock ]]; }
 
 # status KEY: an entry of the daemon's state.
 status() { env -u MARKET_DAEMON "$probe" status "$1"; }

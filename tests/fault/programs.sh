@@ -13,8 +13,9 @@ ulimit -c 0
 write() { one "create $1" "make d 100" "putall d $2" "close"; } # FILE VALUE
 reads() { one "open $1" "check d $2"; }                          # FILE VALUE
 used_is_at_most() { (($(market_value memory.used_bytes) <= $1)); }
-daemon_pid() { cat "$H5MARKET_DIR/daemon.pid"; }
-kill_daemon() { kill -KILL "$(daemon_pid)"; }
+worker_pid() { cat "$H5MARKET_DIR/worker.pid"; }
+# The keeper first, who would start another worker.
+kill_daemon() { kill -KILL "$(cat "$H5MARKET_DIR/daemon.pid")" "$(worker_pid)"; }
 # Resources are the daemon's: a new one for each configuration.
 configure() { # LINE...
     h5market stop --discard >/dev/null
@@ -254,10 +255,170 @@ stopped_daemon() { # silence, not death
     write x.h5 1
     background reader "$H5DO" "open x.h5" "check d 1" "mark open" "await go" "check d 1" "close"
     await open
-    kill -STOP "$(daemon_pid)"
+    kill -STOP "$(worker_pid)"
     : >go
     finished reader 0 # needs no daemon
-    kill -CONT "$(daemon_pid)"
+    kill -CONT "$(worker_pid)"
+}
+
+# ---- a worker of the daemon dies, and another goes on
+
+restarts() { market_value restarts; }
+# Kills the worker, and waits until another one is there.
+kill_worker() {
+    local pid
+    pid=$(worker_pid)
+    kill -KILL "$pid"
+    is_another() { [[ $(worker_pid) != "$pid" ]]; }
+    until_true 20 is_another || fail "no other worker"
+}
+
+worker_dies_idle() { # everything is there, byte for byte
+    write x.h5 7
+    one "create g.h5" "make d 5000000" "putall d 3" "close" # 38 MiB
+    local before
+    before=$(market_value memory.used_bytes)
+    kill_worker
+    [[ $(restarts) == 1 ]] || fail "nobody says that a worker was restarted"
+    reads x.h5 7
+    one "open g.h5" "check d 3"
+    [[ $(market_value memory.used_bytes) == "$before" ]] || fail "memory is used that was free"
+    run 0 h5market stat
+    says "1 restart" "signal 9"
+    run 0 h5market ls
+    says x.h5 g.h5
+    # Memory is handed out as before, and doesn't run into what is there.
+    one "create y.h5" "make d 5000000" "putall d 9" "close"
+    one "open g.h5" "check d 3"
+    one "openrw x.h5" "putall d 8" "close"
+    reads x.h5 8
+    reads y.h5 9
+    run 0 h5market rm g.h5
+    rm x.h5
+    is_gone() { ! h5market ls | grep -q x.h5; }
+    until_true 5 is_gone || fail "the new worker doesn't watch the entries"
+}
+
+worker_dies_writer_writes() { # the file comes out whole and right
+    background writer "$H5DO" "create x.h5" "make d 1000" "putall d 1" "make e 3000000" "mark half" "await go" "putall e 2" \
+        "put d 4" "close" "open x.h5" "check d 4" "check e 2"
+    await half
+    kill_worker
+    : >go
+    finished writer 0
+    one "open x.h5" "check d 4" "check e 2"
+}
+
+worker_dies_reader_reads() { # what it opened stays, and its close is heard
+    write x.h5 1
+    background reader "$H5DO" "open x.h5" "mark open" "await go" "check d 1" "close" "open x.h5" "check d 2"
+    await open
+    kill_worker
+    write x.h5 2
+    : >go
+    finished reader 0
+    [[ $(market_value versions) == 1 ]] || fail "the version that was read stays for ever"
+}
+
+worker_dies_reader_waits() {
+    write y.h5 1
+    HDF5_VOL_CONNECTOR="market wait=50" background reader "$H5DO" "mark up" "open x.h5" "check d 3" "say ended"
+    await up
+    sleep 1
+    kill_worker
+    kill_worker
+    write x.h5 3
+    finished reader 0
+}
+
+worker_dies_memory_waits() {
+    configure "memory: 64MiB" "full_timeout: 30s"
+    one "create a.h5" "make d 6000000" "putall d 1" "close"
+    background writer "$H5DO" "create b.h5" "make d 4000000" "mark open" "putall d 2" "close"
+    await open
+    sleep 0.5
+    kill_worker
+    sleep 0.5
+    run 0 h5market rm a.h5
+    finished writer 0
+    one "open b.h5" "check d 2"
+}
+
+# What a dead program held comes back, though it died while there was no worker, too.
+worker_dies_and_a_program() {
+    write x.h5 1
+    local before
+    before=$(market_value memory.used_bytes)
+    background writer "$H5DO" "create x.h5" "make d 3000000" "putall d 2" "mark written" "await never"
+    await written
+    kill -KILL "$(worker_pid)" "$(program_of writer)"
+    finished writer any
+    reads x.h5 1
+    until_true 5 used_is_at_most "$before" || fail "its memory isn't back"
+    background writer "$H5DO" "create x.h5" "make d 3000000" "putall d 2" "mark again" "await never"
+    await again
+    kill_worker
+    kill -KILL "$(program_of writer)"
+    finished writer any
+    until_true 5 used_is_at_most "$before" || fail "its memory isn't back"
+    reads x.h5 1
+}
+
+worker_dies_group_closes() {
+    background job "$MKT_MPIEXEC" -n 3 "$H5DO_MPI" "access world" "create x.h5" "make d 300000" "put d 2" "@0 mark written" \
+        "@2 await go" "close" "open x.h5" "checkpart d 2"
+    await written
+    sleep 0.5
+    kill_worker
+    sleep 0.5
+    : >go
+    finished job 0
+    one "open x.h5" "check d 2"
+}
+
+worker_dies_group_opens() {
+    write y.h5 1
+    background job "$MKT_MPIEXEC" -n 3 "$H5DO_MPI" "access world" "@0 mark up" "@1 await go" "create x.h5" "make d 300000" \
+        "put d 2" "close"
+    await up
+    sleep 0.5
+    kill_worker
+    : >go
+    finished job 0
+    one "open x.h5" "check d 2"
+}
+
+# ---- the keeper dies
+
+keeper_dies() { # nobody notices, but it is said
+    write x.h5 1
+    kill -KILL "$(cat "$H5MARKET_DIR/daemon.pid")"
+    says_unprotected() { h5market stat | grep -q "no keeper"; }
+    until_true 5 says_unprotected || fail "nobody says that the keeper is gone"
+    grep -q "keeper is gone" "$H5MARKET_DIR/h5marketd.log" || fail "the log doesn't say that the keeper is gone"
+    reads x.h5 1
+    write y.h5 2
+    [[ $(cat "$H5MARKET_DIR/daemon.pid") == "$(worker_pid)" ]] || fail "the pid file names a dead process"
+    kill -TERM "$(worker_pid)"
+    is_ended() { [[ ! -e $H5MARKET_DIR/daemon.pid ]]; }
+    until_true 5 is_ended || fail "it doesn't end"
+}
+
+keeper_gives_up() { # a worker that dies again and again
+    write x.h5 1
+    HDF5_VOL_CONNECTOR="market wait=50" background reader "$H5DO" "! open z.h5" "say ended"
+    sleep 0.5
+    local i pid
+    for ((i = 0; i < 8; i++)); do
+        kill_worker
+    done
+    kill -KILL "$(worker_pid)"
+    finished reader 0
+    says "h5marketd.log"
+    grep -q "died too often" "$H5MARKET_DIR/h5marketd.log" || fail "the log doesn't say why it gave up"
+    [[ ! -e $H5MARKET_DIR/socket ]] || fail "the socket stays"
+    write x.h5 2
+    reads x.h5 2
 }
 
 # ---- full memory

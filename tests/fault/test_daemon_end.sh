@@ -26,7 +26,7 @@ is_clean || fail "left behind: $(ls "$H5MARKET_DIR")"
 # SIGKILL: socket, pid file and lock file stay, and the next daemon takes them over.
 before=$("$probe" id)
 pid=$(daemon_pid)
-kill -KILL "$pid"
+kill_daemon
 until_true 5 is_dead "$pid"
 [[ -S $H5MARKET_DIR/socket ]] || fail "the test needs a socket that was left"
 env -u MARKET_DAEMON "$probe" id 2>said && fail "a dead daemon answered"
@@ -43,7 +43,7 @@ feeder=$!
 "$probe" write-and-stay "$PWD/b.h5" 1 <pipe >wrote &
 writer=$!
 until_true 10 test -s wrote || fail "no write"
-kill -KILL "$(daemon_pid)"
+kill_daemon
 kill "$feeder"
 timeout 20 tail --pid="$writer" -f /dev/null || fail "a client of a dead daemon hangs"
 wait "$writer"

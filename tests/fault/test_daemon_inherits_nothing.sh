@@ -7,11 +7,19 @@ source "$(dirname "$0")/daemon.sh"
 field() { awk -v name="$2:" '$1 == name {print $2}' "/proc/$1/status"; }
 
 check() {
-    local pid
-    pid=$(daemon_pid)
+    local keeper
+    keeper=$(daemon_pid)
+    check_process "$keeper" "$keeper" h5market-keeper
+    check_process "$(worker_pid)" "$keeper" h5marketd
+    stop_daemon || fail "no stop"
+    until_true 5 is_dead "$keeper" || fail "it stays"
+}
+
+check_process() { # PID SESSION NAME
+    local pid=$1
     [[ -d /proc/$pid ]] || fail "no daemon"
     expect "the folder" "$(readlink "/proc/$pid/cwd")" /
-    [[ $(ps -o sid= -p "$pid") -eq $pid ]] || fail "it isn't the head of a session of its own"
+    [[ $(ps -o sid= -p "$pid") -eq $2 ]] || fail "it isn't the head of a session of its own"
     expect "the terminal" "$(ps -o tty= -p "$pid")" "?"
     [[ $(ps -o ppid= -p "$pid") -ne $$ ]] || fail "it is its starter's child"
     expect "the processors" "$(field "$pid" Cpus_allowed)" "$all_cpus"
@@ -28,9 +36,7 @@ check() {
     for fd in 0 1; do
         expect "descriptor $fd" "$(readlink "/proc/$pid/fd/$fd")" /dev/null
     done
-    expect "the name" "$(cat "/proc/$pid/comm")" h5marketd
-    stop_daemon || fail "no stop"
-    until_true 5 is_dead "$pid" || fail "it stays"
+    expect "the name" "$(cat "/proc/$pid/comm")" "$3"
 }
 
 all_cpus=$(field self Cpus_allowed)

@@ -112,6 +112,8 @@ static inline void sample_hello(uint64_t *state, struct message_sample *sample)
     hello->host = sample_text(state, sample);
     hello->config_path = sample_text(state, sample);
     hello->config = sample_text(state, sample);
+    hello->session = random_next(state);
+    sample_fill(state, hello->secret, sizeof(hello->secret));
 }
 
 static inline void sample_welcome(uint64_t *state, struct message_sample *sample)

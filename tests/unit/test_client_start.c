@@ -53,17 +53,25 @@ static struct mkt_client *connect_client(void)
     return client;
 }
 
-static pid_t daemon_pid(void)
+static pid_t read_pid(const char *name)
 {
     char path[1100];
     int pid = 0;
-    snprintf(path, sizeof(path), "%s/daemon.pid", folder);
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
     FILE *file = fopen(path, "re");
     assert_non_null(file);
     assert_int_equal(fscanf(file, "%d", &pid), 1);
     fclose(file);
     assert_true(pid > 1);
     return pid;
+}
+
+/* The keeper first, who would start another worker. */
+static void kill_daemon(void)
+{
+    pid_t keeper = read_pid("daemon.pid"), worker = read_pid("worker.pid");
+    assert_int_equal(kill(keeper, SIGKILL), 0);
+    assert_int_equal(kill(worker, SIGKILL), 0);
 }
 
 /* Ends the daemon and waits until it has left the folder. */
@@ -329,7 +337,7 @@ static void test_start_stopped_daemon_times_out(void **state)
     struct mkt_client *client = connect_client(), *late;
     struct mkt_error error;
     struct mkt_opened opened;
-    pid_t pid = daemon_pid();
+    pid_t pid = read_pid("worker.pid");
     assert_int_equal(kill(pid, SIGSTOP), 0);
     struct mkt_open request = {
         .path = "stopped.h5", .intent = MKT_INTENT_READ, .size = 1, .wait_ms = 60000};
@@ -353,13 +361,13 @@ static void test_start_killed_daemon_ends_waits_and_next_client_starts_another(v
     struct mkt_error error;
     struct mkt_opened opened;
     uint8_t id[MKT_ID_BYTES];
-    pid_t pid = daemon_pid(), killer;
+    pid_t killer;
     memcpy(id, mkt_client_daemon_id(client), MKT_ID_BYTES);
     write_file(client, "killed.h5");
     killer = fork();
     if (killer == 0) {
         pause_ms(300);
-        kill(pid, SIGKILL);
+        kill_daemon();
         _exit(0);
     }
     struct mkt_open request = {
@@ -399,8 +407,8 @@ static void test_start_left_over_stub_can_be_withdrawn(void **state)
     struct mkt_error error;
     uint64_t versions = 7;
     write_file(client, "left.h5");
-    pid_t pid = daemon_pid();
-    assert_int_equal(kill(pid, SIGKILL), 0);
+    pid_t pid = read_pid("worker.pid");
+    kill_daemon();
     while (kill(pid, 0) == 0)
         pause_ms(10);
     mkt_client_destroy(client);
