@@ -2,6 +2,7 @@
 /* Attributes and their data stay in the image. */
 #include "vol/callbacks.h"
 #include "vol/object.h"
+#include "vol/threads.h"
 
 void *mkt_vol_attribute_create(void *object, const H5VL_loc_params_t *loc, const char *name,
                                hid_t type, hid_t space, hid_t acpl, hid_t aapl, hid_t dxpl,
@@ -53,7 +54,11 @@ herr_t mkt_vol_attribute_specific(void *object, const H5VL_loc_params_t *loc,
 {
     if (!mkt_vol_object_usable(object))
         return -1;
-    return H5VLattr_specific(mkt_vol_under(object), loc, mkt_vol_native_id(), args, dxpl, request);
+    mkt_vol_threads_hold();
+    herr_t result =
+        H5VLattr_specific(mkt_vol_under(object), loc, mkt_vol_native_id(), args, dxpl, request);
+    mkt_vol_threads_unhold();
+    return result;
 }
 
 herr_t mkt_vol_attribute_optional(void *object, H5VL_optional_args_t *args, hid_t dxpl,
@@ -61,7 +66,11 @@ herr_t mkt_vol_attribute_optional(void *object, H5VL_optional_args_t *args, hid_
 {
     if (!mkt_vol_object_usable(object))
         return -1;
-    return H5VLattr_optional(mkt_vol_under(object), mkt_vol_native_id(), args, dxpl, request);
+    mkt_vol_threads_hold();
+    herr_t result =
+        H5VLattr_optional(mkt_vol_under(object), mkt_vol_native_id(), args, dxpl, request);
+    mkt_vol_threads_unhold();
+    return result;
 }
 
 herr_t mkt_vol_attribute_close(void *attribute, hid_t dxpl, void **request)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "vol/context.h"
+#include "vol/threads.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -8,14 +9,24 @@
 #include <string.h>
 #include <unistd.h>
 
+#define WAITERS_MAX           256
 #define DAEMON_FROM_CONNECTOR "../../bin/h5marketd"
+
+/* A connection for one waiting thread, then for the file that it has opened. */
+struct waiter {
+    struct mkt_client *client;
+    pid_t owner;
+    bool taken;
+};
 
 static struct {
     hid_t native;
     enum mkt_vol_post_open post_open;
     char accessible[PATH_MAX];
     struct mkt_client *client;
-    pid_t owner; /* of the client */
+    pid_t owner;           /* of the client */
+    char config[PATH_MAX]; /* that it was connected with; empty: none */
+    struct waiter waiters[WAITERS_MAX];
     char daemon_path[PATH_MAX];
 } context = {.native = H5I_INVALID_HID};
 
@@ -26,6 +37,7 @@ hid_t mkt_vol_native_id(void)
 
 herr_t mkt_vol_context_init(void)
 {
+    mkt_vol_threads_init();
     context.native = H5VLget_connector_id_by_name(H5VL_NATIVE_NAME);
     return context.native < 0 ? -1 : 0;
 }
@@ -35,6 +47,10 @@ void mkt_vol_context_fini(void)
     /* In a forked child this only frees. */
     mkt_client_destroy(context.client);
     context.client = NULL;
+    /* A thread that sleeps still will look at its own. */
+    for (int i = 0; i < WAITERS_MAX && !mkt_vol_threads_wait(); i++)
+        mkt_client_destroy(context.waiters[i].client);
+    memset(context.waiters, 0, sizeof(context.waiters));
     /* When the library ends, the id may be gone before us. */
     if (context.native >= 0 && H5Iis_valid(context.native) > 0)
         H5VLclose(context.native);
@@ -105,9 +121,61 @@ enum mkt_status mkt_vol_context_client(const struct mkt_vol_info *info, bool sta
             return status;
         }
         context.owner = getpid();
+        snprintf(context.config, sizeof(context.config), "%s",
+                 options.config_path ? options.config_path : "");
     }
     *client_out = context.client;
     return MKT_OK;
+}
+
+/* One that is connected, else an empty one, else NULL. */
+static struct waiter *find_free_waiter(void)
+{
+    struct waiter *found = NULL;
+    for (int i = 0; i < WAITERS_MAX; i++) {
+        struct waiter *waiter = &context.waiters[i];
+        /* A parent's isn't ours to destroy: files that it opened point to it. */
+        if (waiter->client && waiter->owner != getpid())
+            *waiter = (struct waiter){.client = NULL};
+        if (!waiter->taken && (!found || (waiter->client && !found->client)))
+            found = waiter;
+    }
+    return found;
+}
+
+enum mkt_status mkt_vol_context_take_waiter(struct mkt_client **client_out, struct mkt_error *error)
+{
+    struct waiter *waiter = find_free_waiter();
+    if (!waiter)
+        return mkt_error_set(error, MKT_BUSY, "%d threads and their files have connections already",
+                             WAITERS_MAX);
+    if (waiter->client && mkt_client_is_down(waiter->client)) {
+        mkt_client_destroy(waiter->client);
+        waiter->client = NULL;
+    }
+    if (!waiter->client) {
+        struct mkt_client_options options = {.config_path =
+                                                 context.config[0] ? context.config : NULL,
+                                             .started_ms = mkt_client_started_ms(context.client)};
+        enum mkt_status status = mkt_client_connect(&options, &waiter->client, error);
+        if (status != MKT_OK) {
+            waiter->client = NULL;
+            return status;
+        }
+    }
+    waiter->owner = getpid();
+    waiter->taken = true;
+    *client_out = waiter->client;
+    return MKT_OK;
+}
+
+void mkt_vol_context_put_waiter(struct mkt_client *client)
+{
+    if (!client || client == context.client)
+        return;
+    for (int i = 0; i < WAITERS_MAX; i++)
+        if (context.waiters[i].client == client)
+            context.waiters[i].taken = false;
 }
 
 void mkt_vol_context_set_post_open(enum mkt_vol_post_open kind)

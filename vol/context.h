@@ -17,6 +17,13 @@ void mkt_vol_context_fini(void);
  * market here. */
 enum mkt_status mkt_vol_context_client(const struct mkt_vol_info *info, bool start,
                                        struct mkt_client **client_out, struct mkt_error *error);
+/* A connection of its own for an open that waits without HDF5's lock, while other threads use the
+ * process's. It goes with the file that it opens, and is given back with that. MKT_BUSY: there are
+ * as many as there may be. */
+enum mkt_status mkt_vol_context_take_waiter(struct mkt_client **client_out,
+                                            struct mkt_error *error);
+/* Nothing for a client that isn't one. */
+void mkt_vol_context_put_waiter(struct mkt_client *client);
 /* True if a configuration was named, so that rules may hold that only the daemon can tell. */
 bool mkt_vol_context_configured(const struct mkt_vol_info *info);
 

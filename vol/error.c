@@ -5,18 +5,23 @@
 #include <stdio.h>
 
 /* Registered at each initialize: to register clears the error stack, so it can't wait for the first
- * error. */
+ * error. A thread that ends with errors on its stack keeps their class for ever, and the end of the
+ * library would wait for that in vain: a thread-safe library's errors are of HDF5's own class,
+ * which isn't counted. */
 static hid_t error_class = H5I_INVALID_HID;
 
 void mkt_vol_error_init(void)
 {
-    if (error_class < 0)
+    hbool_t threadsafe = false;
+    if (H5is_library_threadsafe(&threadsafe) >= 0 && threadsafe)
+        error_class = H5E_ERR_CLS;
+    else if (error_class < 0)
         error_class = H5Eregister_class("H5Market", "h5market", "1");
 }
 
 void mkt_vol_error_fini(void)
 {
-    if (error_class >= 0)
+    if (error_class >= 0 && error_class != H5E_ERR_CLS)
         H5Eunregister_class(error_class);
     error_class = H5I_INVALID_HID;
 }

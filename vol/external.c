@@ -10,6 +10,7 @@
 #include "vol/callbacks.h"
 #include "vol/error.h"
 #include "vol/info.h"
+#include "vol/threads.h"
 
 #define EXTERNAL_LINK_VERSION 0
 
@@ -67,7 +68,9 @@ static hid_t try_file(const struct following *link, const char *path)
         return file;
     H5E_BEGIN_TRY
     {
+        mkt_vol_threads_hold();
         file = H5Fopen(path, link->flags, link->fapl);
+        mkt_vol_threads_unhold();
     }
     H5E_END_TRY
     return file;

@@ -7,6 +7,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "core/base/log.h"
 #include "vol/callbacks.h"
@@ -16,6 +18,7 @@
 #include "vol/file_lists.h"
 #include "vol/file_state.h"
 #include "vol/object.h"
+#include "vol/threads.h"
 
 /* One call of H5Fcreate or H5Fopen. */
 struct opening {
@@ -35,16 +38,13 @@ struct opening {
     void *early_object;
 };
 
-/* Ctrl-C in a long wait. */
-struct interrupt {
-    bool looked, taken;
-    struct sigaction former;
-};
-
 /* One question to the daemon. */
 struct asking {
     struct opening *opening;
-    struct interrupt interrupt;
+    bool waits;        /* it has become a wait */
+    bool may_move;     /* a wait may go on without HDF5's lock */
+    bool moves;        /* it ends here, to go on so */
+    uint64_t begun_ms; /* by the clock that doesn't jump */
 };
 
 /* ---- native ---- */
@@ -192,6 +192,7 @@ static void *enter_market(struct opening *opening, const struct mkt_opened *open
     opening->early = NULL;
     if (!file) {
         mkt_client_close(opening->client, opened->file);
+        mkt_vol_context_put_waiter(opening->client);
         mkt_vol_fail(H5E_RESOURCE, H5E_NOSPACE, "out of memory to open %s", opening->path);
         return NULL;
     }
@@ -221,50 +222,121 @@ static void *enter_market(struct opening *opening, const struct mkt_opened *open
 
 /* ---- asking ---- */
 
-/* Where the program handles SIGINT itself, its handler gives way to ours from the first look on
- * until the wait ends, and gets the signal then. (Blocking SIGINT here wouldn't do: another thread,
- * say of a numerical library, would take it.) */
+/* Ctrl-C in long waits. Where the program handles SIGINT itself, its handler gives way to ours from
+ * the first look of the first wait on until the last wait ends, and gets the signal then. (Blocking
+ * SIGINT here wouldn't do: another thread, say of a numerical library, would take it.) */
+static struct {
+    unsigned waits;
+    bool taken;
+    pid_t owner;
+    struct sigaction former;
+} interrupt;
 static volatile sig_atomic_t interrupted;
 
-static void note_interrupt(int number)
+static void note_interrupt(int number, siginfo_t *info, void *context)
 {
-    (void)number;
     interrupted = 1;
+    if (interrupt.owner == getpid())
+        return;
+    /* A child that another thread forked meanwhile doesn't wait. */
+    if (interrupt.former.sa_flags & SA_SIGINFO)
+        interrupt.former.sa_sigaction(number, info, context);
+    else
+        interrupt.former.sa_handler(number);
 }
 
-static bool interrupt_is_noted(void *context)
+static void interrupt_begin(void)
 {
-    struct interrupt *interrupt = &((struct asking *)context)->interrupt;
-    if (!interrupt->looked && sigaction(SIGINT, NULL, &interrupt->former) == 0 &&
-        ((interrupt->former.sa_flags & SA_SIGINFO) ||
-         (interrupt->former.sa_handler != SIG_DFL && interrupt->former.sa_handler != SIG_IGN))) {
-        struct sigaction ours = interrupt->former;
-        ours.sa_flags &= SA_RESTART | SA_ONSTACK;
-        ours.sa_handler = note_interrupt;
-        interrupted = 0;
-        interrupt->taken = sigaction(SIGINT, &ours, NULL) == 0;
-    }
-    interrupt->looked = true;
-    return interrupt->taken && interrupted;
+    if (interrupt.owner != getpid())
+        interrupt.waits = 0;
+    if (interrupt.waits++ > 0)
+        return;
+    interrupt.taken = false;
+    if (sigaction(SIGINT, NULL, &interrupt.former) != 0 ||
+        (!(interrupt.former.sa_flags & SA_SIGINFO) &&
+         (interrupt.former.sa_handler == SIG_DFL || interrupt.former.sa_handler == SIG_IGN)))
+        return;
+    struct sigaction ours = interrupt.former;
+    ours.sa_flags = (ours.sa_flags & (SA_RESTART | SA_ONSTACK)) | SA_SIGINFO;
+    ours.sa_sigaction = note_interrupt;
+    interrupted = 0;
+    interrupt.owner = getpid();
+    interrupt.taken = sigaction(SIGINT, &ours, NULL) == 0;
 }
 
-static void interrupt_fini(struct interrupt *interrupt)
+static void interrupt_end(void)
 {
     struct sigaction now;
-    if (!interrupt->taken)
+    if (--interrupt.waits > 0 || !interrupt.taken)
         return;
-    if (sigaction(SIGINT, NULL, &now) == 0 && !(now.sa_flags & SA_SIGINFO) &&
-        now.sa_handler == note_interrupt)
-        sigaction(SIGINT, &interrupt->former, NULL);
+    if (sigaction(SIGINT, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) &&
+        now.sa_sigaction == note_interrupt)
+        sigaction(SIGINT, &interrupt.former, NULL);
     if (interrupted)
         raise(SIGINT);
 }
 
-static enum mkt_status ask(struct opening *opening, struct mkt_opened *opened_out,
+static bool is_interrupted(void *context)
+{
+    struct asking *asking = context;
+    if (!asking->waits)
+        interrupt_begin();
+    asking->waits = true;
+    asking->moves = asking->may_move;
+    return asking->moves || (interrupt.taken && interrupted) || mkt_vol_threads_end();
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* What is left of the reader's time. */
+static int64_t rest_of_wait(const struct asking *asking, const struct mkt_open *request)
+{
+    struct mkt_rule rule;
+    int64_t waited_ms = (int64_t)(now_ms() - asking->begun_ms), wait_ms = request->wait_ms;
+    if (wait_ms < 0) {
+        mkt_client_rule(asking->opening->client, request->path, &rule);
+        wait_ms = rule.wait_ms;
+    }
+    return wait_ms > waited_ms ? wait_ms - waited_ms : 0;
+}
+
+/* The rest of a wait that has proved long, in a thread-safe library: other threads go on with HDF5
+ * and the process's connection, so it has one of its own, and between release and acquire nothing
+ * else of the process. If it can't have that, it goes on as it was. */
+static enum mkt_status wait_without_lock(struct asking *asking, struct mkt_open *request,
+                                         struct mkt_opened *opened_out, struct mkt_error *error)
+{
+    struct opening *opening = asking->opening;
+    struct mkt_client *client = NULL;
+    asking->may_move = asking->moves = false;
+    request->wait_ms = rest_of_wait(asking, request);
+    request->meanwhile = NULL;
+    if (mkt_vol_context_take_waiter(&client, error) != MKT_OK || !mkt_vol_threads_release()) {
+        mkt_vol_context_put_waiter(client);
+        return mkt_client_open(opening->client, request, opened_out, error);
+    }
+    enum mkt_status status = mkt_client_open(client, request, opened_out, error);
+    mkt_vol_threads_acquire();
+    if (status == MKT_OK && opened_out->file != 0)
+        opening->client = client; /* the file's from here on */
+    else
+        mkt_vol_context_put_waiter(client);
+    return status;
+}
+
+static enum mkt_status ask(struct opening *opening, struct mkt_opened *opened_out, bool *waited_out,
                            struct mkt_error *error)
 {
     const struct mkt_vol_info *info = opening->info;
-    struct asking asking = {.opening = opening};
+    struct asking asking = {.opening = opening,
+                            .may_move = opening->intent == MKT_INTENT_READ &&
+                                        opening->group.size == 1 && mkt_vol_threads_may_release(),
+                            .begun_ms = now_ms()};
     struct mkt_open request = {.path = opening->group.rank == 0 ? opening->path : NULL,
                                .intent = opening->intent,
                                .rank = opening->group.rank,
@@ -273,17 +345,21 @@ static enum mkt_status ask(struct opening *opening, struct mkt_opened *opened_ou
                                .version =
                                    info && opening->intent == MKT_INTENT_READ ? info->version : 0,
                                .after_start = info && info->after_start,
-                               .interrupted = interrupt_is_noted,
+                               .interrupted = is_interrupted,
                                .meanwhile = create_early,
                                .context = &asking};
     memcpy(request.token, opening->token, MKT_ID_BYTES);
     enum mkt_status status = mkt_client_open(opening->client, &request, opened_out, error);
+    if (status == MKT_CANCELLED && asking.moves)
+        status = wait_without_lock(&asking, &request, opened_out, error);
     /* A daemon that ended since the last file may be noticed only now; a new one takes a new file
      * as well. (A group would have to agree on it first.) */
     if (status == MKT_PEER_DOWN && opening->create && opening->group.size == 1 &&
         mkt_vol_context_client(opening->info, true, &opening->client, error) == MKT_OK)
         status = mkt_client_open(opening->client, &request, opened_out, error);
-    interrupt_fini(&asking.interrupt);
+    if (asking.waits)
+        interrupt_end();
+    *waited_out = asking.waits;
     return status;
 }
 
@@ -327,11 +403,31 @@ static void *fail_open(const struct opening *opening, enum mkt_status status,
     return NULL;
 }
 
+/* The version that we waited for, if another thread has opened it meanwhile: one file, as of two
+ * opens that don't wait. */
+static struct mkt_vol_file *find_opened_meanwhile(const struct opening *opening,
+                                                  const struct mkt_opened *opened)
+{
+    struct mkt_vol_file *file = opening->intent == MKT_INTENT_READ && opening->group.size == 1
+                                    ? mkt_vol_file_find(opening->path, opening->driver)
+                                    : NULL;
+    return file && !file->writable && file->version == opened->version ? file : NULL;
+}
+
 static void *open_in_market(struct opening *opening)
 {
     struct mkt_opened opened = {0};
     struct mkt_error error = {0};
-    enum mkt_status status = ask(opening, &opened, &error);
+    bool waited = false;
+    enum mkt_status status = ask(opening, &opened, &waited, &error);
+    struct mkt_vol_file *other = status == MKT_OK && waited && opened.source == MKT_SOURCE_VERSION
+                                     ? find_opened_meanwhile(opening, &opened)
+                                     : NULL;
+    if (other) {
+        mkt_client_close(opening->client, opened.file);
+        mkt_vol_context_put_waiter(opening->client);
+        return open_again(opening, other);
+    }
     if (status != MKT_OK || opened.source == MKT_SOURCE_NATIVE)
         drop_early(opening);
     if (status == MKT_OK)

@@ -179,6 +179,7 @@ static void end(struct mkt_vol_file *file)
     if (file->handle != 0 && state->owner == getpid() && !state->settled)
         mkt_client_close(file->client, file->handle);
     mkt_vol_image_destroy(file->image);
+    mkt_vol_context_put_waiter(file->client);
     mkt_vol_group_fini(&state->group);
     if (state->disk_fd >= 0)
         close(state->disk_fd);

@@ -3,6 +3,7 @@
 #include "vol/callbacks.h"
 #include "vol/file_state.h"
 #include "vol/object.h"
+#include "vol/threads.h"
 
 void *mkt_vol_group_create(void *object, const H5VL_loc_params_t *loc, const char *name, hid_t lcpl,
                            hid_t gcpl, hid_t gapl, hid_t dxpl, void **request)
@@ -53,7 +54,11 @@ herr_t mkt_vol_group_optional(void *group, H5VL_optional_args_t *args, hid_t dxp
 {
     if (!mkt_vol_object_usable(group))
         return -1;
-    return H5VLgroup_optional(mkt_vol_under(group), mkt_vol_native_id(), args, dxpl, request);
+    mkt_vol_threads_hold();
+    herr_t result =
+        H5VLgroup_optional(mkt_vol_under(group), mkt_vol_native_id(), args, dxpl, request);
+    mkt_vol_threads_unhold();
+    return result;
 }
 
 herr_t mkt_vol_group_close(void *group, hid_t dxpl, void **request)

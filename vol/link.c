@@ -7,6 +7,7 @@
 #include "vol/file_state.h"
 #include "vol/intent.h"
 #include "vol/object.h"
+#include "vol/threads.h"
 #include "vol/unlink.h"
 
 herr_t mkt_vol_link_create(H5VL_link_create_args_t *args, void *object,
@@ -62,8 +63,10 @@ herr_t mkt_vol_link_specific(void *object, const H5VL_loc_params_t *loc,
         return -1;
     struct mkt_vol_doomed *doomed =
         args->op_type == H5VL_LINK_DELETE ? mkt_vol_unlink_begin(object, loc) : NULL;
+    mkt_vol_threads_hold();
     herr_t result =
         H5VLlink_specific(mkt_vol_under(object), loc, mkt_vol_native_id(), args, dxpl, request);
+    mkt_vol_threads_unhold();
     mkt_vol_unlink_end(doomed, result >= 0);
     if (result >= 0 && args->op_type == H5VL_LINK_DELETE)
         mkt_vol_files_note_unlink();

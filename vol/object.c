@@ -9,6 +9,7 @@
 #include "vol/context.h"
 #include "vol/file_state.h"
 #include "vol/intent.h"
+#include "vol/threads.h"
 
 struct mkt_vol_object *mkt_vol_object_wrap(void *under, hid_t under_vol_id, H5I_type_t type,
                                            struct mkt_vol_file *file)
@@ -189,8 +190,10 @@ herr_t mkt_vol_object_specific(void *object, const H5VL_loc_params_t *loc,
         return -1;
     if (args->op_type == H5VL_OBJECT_FLUSH && mkt_vol_object_may_flush(object) < 0)
         return -1;
+    mkt_vol_threads_hold();
     herr_t result =
         H5VLobject_specific(mkt_vol_under(object), loc, mkt_vol_native_id(), args, dxpl, request);
+    mkt_vol_threads_unhold();
     if (result >= 0 && args->op_type == H5VL_OBJECT_CHANGE_REF_COUNT &&
         args->args.change_rc.delta < 0)
         mkt_vol_files_note_unlink();
@@ -202,6 +205,9 @@ herr_t mkt_vol_object_optional(void *object, const H5VL_loc_params_t *loc,
 {
     if (!mkt_vol_object_usable(object))
         return -1;
-    return H5VLobject_optional(mkt_vol_under(object), loc, mkt_vol_native_id(), args, dxpl,
-                               request);
+    mkt_vol_threads_hold();
+    herr_t result =
+        H5VLobject_optional(mkt_vol_under(object), loc, mkt_vol_native_id(), args, dxpl, request);
+    mkt_vol_threads_unhold();
+    return result;
 }

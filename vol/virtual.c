@@ -11,6 +11,7 @@
 #include "vol/list_selection.h"
 #include "vol/native.h"
 #include "vol/object.h"
+#include "vol/threads.h"
 
 #define DEPTH_MAX 16 /* sources that are virtual themselves */
 
@@ -248,7 +249,9 @@ static bool try_to_open(void *context, const char *path)
     if (mkt_vol_call_context_open(&library) < 0)
         return false;
     mkt_vol_silence_begin(&silence);
+    mkt_vol_threads_hold();
     opening->id = H5Fopen(path, flags, opening->call->fapl);
+    mkt_vol_threads_unhold();
     mkt_vol_silence_end(&silence);
     mkt_vol_call_context_close(library);
     opening->failed = opening->id < 0 && mkt_path_kind(path) == MKT_PATH_STUB;

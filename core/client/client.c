@@ -214,7 +214,7 @@ enum mkt_status mkt_client_connect(const struct mkt_client_options *options,
     }
     client->pid = getpid();
     client->mark = make_mark();
-    client->started_ms = mkt_now_ms();
+    client->started_ms = options->started_ms > 0 ? options->started_ms : mkt_now_ms();
     client->link = (struct mkt_link){.fd = -1, .lost = true};
     mkt_client_host(client->host, sizeof(client->host));
     status = reach_and_greet(client, options, &config, error);
@@ -281,6 +281,11 @@ bool mkt_client_is_down(struct mkt_client *client)
 const uint8_t *mkt_client_daemon_id(const struct mkt_client *client)
 {
     return client->daemon;
+}
+
+uint64_t mkt_client_started_ms(const struct mkt_client *client)
+{
+    return client->started_ms;
 }
 
 uint64_t mkt_client_round_trips(const struct mkt_client *client)

@@ -25,6 +25,7 @@ struct mkt_client_options {
     const char *daemon_path; /* the h5marketd to start; NULL: never start one */
     const char *config_path; /* h5market.yaml; NULL: $H5MARKET_CONFIG, else none */
     uint32_t connect_timeout_ms; /* 0: 10 s */
+    uint64_t started_ms;         /* what counts as its start, of mkt_client_started_ms; 0: now */
     uint32_t silence_ms; /* a daemon that says nothing for so long counts as lost; 0: 60 s */
 };
 
@@ -40,6 +41,8 @@ bool mkt_client_is_down(struct mkt_client *client);
 const uint8_t *mkt_client_daemon_id(const struct mkt_client *client); /* MKT_ID_BYTES */
 /* The rule in force for a path, all defaults filled in. */
 void mkt_client_rule(const struct mkt_client *client, const char *path, struct mkt_rule *rule_out);
+/* What `after_start` counts from. */
+uint64_t mkt_client_started_ms(const struct mkt_client *client);
 /* Round trips made so far. */
 uint64_t mkt_client_round_trips(const struct mkt_client *client);
 
