@@ -15,6 +15,7 @@
 #define EXTERNAL_LINK_VERSION 0
 
 static bool registered;
+static unsigned failures;
 static unsigned depth; /* of external links that lead through external links */
 
 /* A link being followed. */
@@ -73,6 +74,7 @@ static hid_t try_file(const struct following *link, const char *path)
         mkt_vol_threads_unhold();
     }
     H5E_END_TRY
+    failures += file < 0 && mkt_path_kind(path) == MKT_PATH_STUB;
     return file;
 }
 
@@ -281,6 +283,16 @@ void mkt_vol_external_register(void)
                                            .query_func = query};
     if (!registered)
         registered = H5Lregister(&link_class) >= 0;
+}
+
+bool mkt_vol_external_registered(void)
+{
+    return registered;
+}
+
+unsigned mkt_vol_external_failures(void)
+{
+    return failures;
 }
 
 void mkt_vol_external_forget(void)

@@ -13,6 +13,9 @@
 
 /* Once for each life of the library; later calls do nothing. Clears the error stack. */
 void mkt_vol_external_register(void);
+bool mkt_vol_external_registered(void);
+/* Grows with each link that leads into the market, to a file that can't be opened. */
+unsigned mkt_vol_external_failures(void);
 /* HDF5 forgets its link classes when it ends. */
 void mkt_vol_external_forget(void);
 

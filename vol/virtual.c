@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "vol/error.h"
+#include "vol/external.h"
 #include "vol/file_state.h"
 #include "vol/list_selection.h"
 #include "vol/native.h"
@@ -148,67 +149,11 @@ static herr_t file_name(hid_t dcpl, size_t i, unsigned block, char *name, bool *
     return length < 0 || length >= PATH_MAX ? -1 : expand(name, block, formatted_out);
 }
 
-/* ---- a file passed through ---- */
-
-static bool stop_at_anything(void *context, const char *path)
-{
-    enum mkt_path_kind *kind = context;
-
-    *kind = mkt_path_kind(path);
-    return *kind != MKT_PATH_NONE;
-}
-
-static bool has_source_in_market(struct mkt_vol_object *dataset, hid_t dcpl)
-{
-    struct places places;
-    char name[PATH_MAX];
-    size_t count;
-
-    if (read_places(dataset, &places) < 0 || H5Pget_virtual_count(dcpl, &count) < 0)
-        return false;
-    for (size_t i = 0; i < count; i++) {
-        enum mkt_path_kind kind = MKT_PATH_FILE;
-        bool formatted = true;
-
-        /* Of a printf-style name native reads the blocks up to the first that is missing. */
-        for (unsigned block = 0; formatted && kind == MKT_PATH_FILE; block++) {
-            if (file_name(dcpl, i, block, name, &formatted) < 0)
-                return false;
-            if (strcmp(name, ".") == 0)
-                break;
-            places.name = name;
-            kind = MKT_PATH_NONE;
-            visit_places(&places, stop_at_anything, &kind);
-        }
-        if (kind == MKT_PATH_STUB)
-            return true;
-    }
-    return false;
-}
-
-/* In a call context of its own: native's answers leave traces of their default transfer list in the
- * one of the transfer that comes next. */
-bool mkt_vol_virtual_concerns(struct mkt_vol_object *dataset)
-{
-    bool concerns = false;
-    void *library;
-
-    if (mkt_vol_call_context_open(&library) < 0)
-        return false;
-    hid_t dcpl = mkt_vol_native_get(dataset, H5VL_DATASET_GET_DCPL);
-    dataset->not_virtual = dcpl >= 0 && H5Pget_layout(dcpl) != H5D_VIRTUAL;
-    if (dcpl >= 0 && !dataset->not_virtual)
-        concerns = has_source_in_market(dataset, dcpl);
-    if (dcpl >= 0)
-        mkt_vol_close_keeping_errors(dcpl);
-    mkt_vol_call_context_close(library);
-    return concerns;
-}
-
 /* ---- opening sources ---- */
 
 struct source {
     struct mkt_vol_object *dataset; /* NULL: missing, or nothing of it is wanted */
+    hid_t id;                       /* whose it is */
     hid_t memory, file;             /* what is wanted of it */
 };
 
@@ -281,8 +226,8 @@ static hid_t source_list(void)
     return list;
 }
 
-/* *id_out negative: there is no such file. */
-static herr_t open_file(struct call *call, const char *name, hid_t *id_out)
+/* `own`: the virtual dataset's file, by its path. *id_out negative: there is no such file. */
+static herr_t open_file(struct call *call, const char *name, bool own, hid_t *id_out)
 {
     struct opening opening = {.call = call, .id = H5I_INVALID_HID};
 
@@ -294,7 +239,10 @@ static herr_t open_file(struct call *call, const char *name, hid_t *id_out)
     if (call->fapl < 0 && (call->fapl = source_list()) < 0)
         return -1;
     call->places.name = name;
-    visit_places(&call->places, try_to_open, &opening);
+    if (own)
+        try_to_open(&opening, name);
+    else
+        visit_places(&call->places, try_to_open, &opening);
     if (opening.failed)
         return mkt_vol_fail(H5E_DATASET, H5E_CANTOPENFILE,
                             "%s: the source %s of a virtual dataset is in the market and can't be "
@@ -313,49 +261,235 @@ static herr_t open_file(struct call *call, const char *name, hid_t *id_out)
     return 0;
 }
 
-/* `location`: a native object. */
-static struct mkt_vol_object *open_dataset(void *location, H5I_type_t type, const char *name)
+/* By HDF5's own function: links on the way need what only that sets up. Negative: missing. */
+static hid_t open_by_name(hid_t file, const char *name)
 {
-    H5VL_loc_params_t self = {.type = H5VL_OBJECT_BY_SELF, .obj_type = type};
     char absolute[PATH_MAX + 1];
-    void *library, *dataset = NULL;
+    hid_t id = H5I_INVALID_HID;
+    void *library;
+
+    snprintf(absolute, sizeof absolute, "%s%s", name[0] == '/' ? "" : "/", name);
+    if (mkt_vol_call_context_open(&library) < 0)
+        return id;
+    H5E_BEGIN_TRY
+    {
+        id = H5Dopen2(file, absolute, H5P_DEFAULT);
+    }
+    H5E_END_TRY
+    mkt_vol_call_context_close(library);
+    if (id < 0)
+        H5Eclear2(H5E_DEFAULT);
+    return id;
+}
+
+/* A wrapper of our own around the dataset of an id. */
+static struct mkt_vol_object *wrap_dataset(hid_t id)
+{
+    void *under = H5VLobject(id);
+    struct mkt_vol_object *dataset =
+        under ? mkt_vol_object_wrap(under, mkt_vol_native_id(), H5I_DATASET,
+                                    mkt_vol_file_of(under, H5I_DATASET))
+              : NULL;
+
+    if (dataset && mkt_vol_dataset_attach(dataset) < 0) {
+        mkt_vol_object_free(dataset);
+        return NULL;
+    }
+    return dataset;
+}
+
+static void close_dataset(struct source *source)
+{
+    void *library;
+
+    if (!source->dataset && source->id < 0)
+        return;
+    if (source->id >= 0 && source->dataset) {
+        mkt_vol_dataset_detach(source->dataset);
+        mkt_vol_object_free(source->dataset);
+    }
+    if (mkt_vol_call_context_open(&library) < 0)
+        return;
+    if (source->id >= 0)
+        mkt_vol_close_keeping_errors(source->id);
+    else
+        mkt_vol_dataset_close(source->dataset, H5P_DATASET_XFER_DEFAULT, NULL);
+    mkt_vol_call_context_close(library);
+}
+
+/* In the virtual dataset's own file, which may have no path any more; links lead nowhere here. */
+static struct mkt_vol_object *open_beside(struct mkt_vol_object *dataset, const char *name)
+{
+    H5VL_loc_params_t self = {.type = H5VL_OBJECT_BY_SELF, .obj_type = H5I_DATASET};
+    char absolute[PATH_MAX + 1];
+    void *library, *under = NULL;
 
     snprintf(absolute, sizeof absolute, "%s%s", name[0] == '/' ? "" : "/", name);
     if (mkt_vol_call_context_open(&library) < 0)
         return NULL;
     H5E_BEGIN_TRY
     {
-        dataset = H5VLdataset_open(location, &self, mkt_vol_native_id(), absolute,
-                                   H5P_DATASET_ACCESS_DEFAULT, H5P_DATASET_XFER_DEFAULT, NULL);
+        under = H5VLdataset_open(dataset->under, &self, mkt_vol_native_id(), absolute,
+                                 H5P_DATASET_ACCESS_DEFAULT, H5P_DATASET_XFER_DEFAULT, NULL);
     }
     H5E_END_TRY
     mkt_vol_call_context_close(library);
-    if (!dataset)
+    if (!under)
         H5Eclear2(H5E_DEFAULT);
-    return mkt_vol_object_adopt(dataset, H5I_DATASET);
+    return mkt_vol_object_adopt(under, H5I_DATASET);
 }
 
-static herr_t open_source(struct call *call, size_t i, struct mkt_vol_object **dataset_out)
+static herr_t open_dataset(struct call *call, struct source *source, hid_t file, const char *name)
+{
+    unsigned failures = mkt_vol_external_failures();
+
+    source->id = open_by_name(file, name);
+    if (source->id < 0)
+        return failures == mkt_vol_external_failures()
+                   ? 0
+                   : mkt_vol_fail(H5E_DATASET, H5E_CANTOPENFILE,
+                                  "%s: a link to the source %s of a virtual dataset leads into the "
+                                  "market, to a file that can't be opened",
+                                  call->places.parent, name);
+    source->dataset = wrap_dataset(source->id);
+    return source->dataset ? 0 : -1;
+}
+
+static herr_t open_source(struct call *call, size_t i)
 {
     char file[PATH_MAX], name[PATH_MAX];
     bool formatted_file, formatted_name = false;
     hid_t id = H5I_INVALID_HID;
 
-    *dataset_out = NULL;
     ssize_t length = H5Pget_virtual_dsetname(call->dcpl, i, name, sizeof name);
     if (length < 0 || (size_t)length >= sizeof name || expand(name, 0, &formatted_name) < 0 ||
         file_name(call->dcpl, i, 0, file, &formatted_file) < 0)
         return mkt_vol_fail(H5E_DATASET, H5E_CANTGET,
                             "cannot read the names of a virtual dataset's source");
-    if (strcmp(file, ".") == 0) {
-        *dataset_out = open_dataset(call->dataset->under, H5I_DATASET, name);
+    bool own = strcmp(file, ".") == 0;
+    if (own && (call->sources[i].dataset = open_beside(call->dataset, name)))
         return 0;
-    }
-    if (open_file(call, file, &id) < 0)
+    if (open_file(call, own ? call->places.parent : file, own, &id) < 0)
         return -1;
-    if (id >= 0)
-        *dataset_out = open_dataset(H5VLobject(id), H5I_FILE, name);
-    return 0;
+    return id >= 0 ? open_dataset(call, &call->sources[i], id, name) : 0;
+}
+
+/* ---- a file passed through ---- */
+
+struct look {
+    enum mkt_path_kind kind;
+    char path[PATH_MAX];
+};
+
+static bool stop_at_anything(void *context, const char *path)
+{
+    struct look *look = context;
+
+    look->kind = mkt_path_kind(path);
+    if (look->kind != MKT_PATH_NONE)
+        snprintf(look->path, sizeof look->path, "%s", path);
+    return look->kind != MKT_PATH_NONE;
+}
+
+static hid_t open_to_look(const char *path)
+{
+    hid_t list = source_list(), file = H5I_INVALID_HID;
+    void *library;
+
+    if (list < 0 || mkt_vol_call_context_open(&library) < 0)
+        return file;
+    H5E_BEGIN_TRY
+    {
+        file = H5Fopen(path, H5F_ACC_RDONLY, list);
+    }
+    H5E_END_TRY
+    mkt_vol_call_context_close(library);
+    mkt_vol_close_keeping_errors(list);
+    return file;
+}
+
+/* A source in an ordinary file: links may lead from there into the market, or it is virtual itself
+ * and has sources there. */
+static bool leads_into_market(const char *path, const char *name)
+{
+    static unsigned depth;
+    struct source source = {.id = H5I_INVALID_HID};
+    void *library;
+    bool leads = false;
+
+    if (!mkt_vol_external_registered() || depth >= DEPTH_MAX)
+        return false;
+    hid_t file = open_to_look(path);
+    if (file < 0)
+        return false;
+    depth++;
+    source.id = open_by_name(file, name);
+    if (source.id >= 0 && (source.dataset = wrap_dataset(source.id)))
+        leads = source.dataset->file->in_market || mkt_vol_virtual_concerns(source.dataset);
+    depth--;
+    close_dataset(&source);
+    if (mkt_vol_call_context_open(&library) >= 0) {
+        mkt_vol_close_keeping_errors(file);
+        mkt_vol_call_context_close(library);
+    }
+    return leads;
+}
+
+/* Of a mapping with a printf-style name native reads the blocks up to the first that is missing. */
+static bool mapping_leads_into_market(hid_t dcpl, size_t i, struct places *places)
+{
+    char file[PATH_MAX], name[PATH_MAX];
+    bool formatted = true, formatted_name = false;
+    struct look look = {.kind = MKT_PATH_FILE};
+
+    for (unsigned block = 0; formatted && look.kind == MKT_PATH_FILE; block++) {
+        ssize_t length = H5Pget_virtual_dsetname(dcpl, i, name, sizeof name);
+        if (length < 0 || (size_t)length >= sizeof name ||
+            expand(name, block, &formatted_name) < 0 ||
+            file_name(dcpl, i, block, file, &formatted) < 0)
+            return false;
+        if (strcmp(file, ".") == 0)
+            return leads_into_market(places->parent, name);
+        places->name = file;
+        look.kind = MKT_PATH_NONE;
+        visit_places(places, stop_at_anything, &look);
+        if (look.kind == MKT_PATH_STUB ||
+            (look.kind == MKT_PATH_FILE && leads_into_market(look.path, name)))
+            return true;
+    }
+    return false;
+}
+
+static bool has_source_in_market(struct mkt_vol_object *dataset, hid_t dcpl)
+{
+    struct places places;
+    size_t count;
+
+    if (read_places(dataset, &places) < 0 || H5Pget_virtual_count(dcpl, &count) < 0)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (mapping_leads_into_market(dcpl, i, &places))
+            return true;
+    return false;
+}
+
+/* In a call context of its own: native's answers leave traces of their default transfer list in the
+ * one of the transfer that comes next. */
+bool mkt_vol_virtual_concerns(struct mkt_vol_object *dataset)
+{
+    bool concerns = false;
+    void *library;
+
+    if (mkt_vol_call_context_open(&library) < 0)
+        return false;
+    hid_t dcpl = mkt_vol_native_get(dataset, H5VL_DATASET_GET_DCPL);
+    dataset->not_virtual = dcpl >= 0 && H5Pget_layout(dcpl) != H5D_VIRTUAL;
+    if (dcpl >= 0 && !dataset->not_virtual)
+        concerns = has_source_in_market(dataset, dcpl);
+    if (dcpl >= 0)
+        mkt_vol_close_keeping_errors(dcpl);
+    mkt_vol_call_context_close(library);
+    return concerns;
 }
 
 /* ---- what is wanted of a source ---- */
@@ -397,7 +531,7 @@ static herr_t find_source(struct call *call, size_t i)
     if (source->memory < 0)
         goto done;
     hssize_t elements = H5Sget_select_npoints(source->memory);
-    result = elements < 0 ? -1 : elements == 0 ? 0 : open_source(call, i, &source->dataset);
+    result = elements < 0 ? -1 : elements == 0 ? 0 : open_source(call, i);
     if (result < 0 || !source->dataset)
         goto done;
     source->file = source_selection(call, i, source->dataset, mapped);
@@ -418,7 +552,7 @@ static herr_t find_sources(struct call *call)
     if (!call->sources || !call->files)
         return mkt_vol_fail(H5E_RESOURCE, H5E_CANTALLOC, "no memory for the sources");
     for (size_t i = 0; i < call->mappings; i++)
-        call->sources[i] = (struct source){NULL, H5I_INVALID_HID, H5I_INVALID_HID};
+        call->sources[i] = (struct source){NULL, H5I_INVALID_HID, H5I_INVALID_HID, H5I_INVALID_HID};
     for (size_t i = 0; i < call->mappings; i++) {
         if (is_unlimited(call->dcpl, i))
             return mkt_vol_fail(H5E_DATASET, H5E_UNSUPPORTED,
@@ -443,10 +577,7 @@ static void close_sources(struct call *call)
             mkt_vol_close_keeping_errors(source->memory);
         if (source->file >= 0)
             mkt_vol_close_keeping_errors(source->file);
-        if (source->dataset && mkt_vol_call_context_open(&library) >= 0) {
-            mkt_vol_dataset_close(source->dataset, H5P_DATASET_XFER_DEFAULT, NULL);
-            mkt_vol_call_context_close(library);
-        }
+        close_dataset(source);
     }
     for (size_t i = 0; i < call->files_count; i++) {
         if (call->files[i].id >= 0 && mkt_vol_call_context_open(&library) >= 0) {
