@@ -459,6 +459,7 @@ void mkt_vol_piece_settle(struct mkt_vol_array *array, struct mkt_vol_piece *pie
 
     if (piece->is_tile &&
         mkt_vol_mask_is_full(piece->table, record->data.length / array->meta.element_bytes)) {
+        mkt_vol_array_forget_index(array); /* it may name the table */
         record->form = MKT_PIECE_BOX;
         mkt_client_unreserve(client, &record->table);
         record->table = (struct mkt_extent){0};

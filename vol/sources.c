@@ -71,8 +71,10 @@ bool mkt_vol_sources_disjoint(const struct mkt_vol_sources *sources)
     return own <= 1 || (array->indexed == own && mkt_index_view_disjoint(&array->index, 0));
 }
 
+/* Those that are written: a piece being written is the last one. */
 static enum mkt_status index_pieces(struct mkt_vol_array *array)
 {
+    uint32_t written = array->pieces;
     struct mkt_index_builder *builder = mkt_index_builder_create();
     struct mkt_piece parsed;
     void *bytes = NULL;
@@ -80,8 +82,10 @@ static enum mkt_status index_pieces(struct mkt_vol_array *array)
 
     if (!builder)
         return MKT_NO_MEMORY;
+    while (written > 0 && !array->piece[written - 1]->written)
+        written--;
     enum mkt_status status = mkt_index_builder_add_array(builder, &array->meta);
-    for (uint32_t i = 0; status == MKT_OK && i < array->pieces; i++) {
+    for (uint32_t i = 0; status == MKT_OK && i < written; i++) {
         mkt_vol_piece_parse(array, array->piece[i], &parsed);
         parsed.stamp = i; /* the order, and the way back to the piece */
         status = mkt_index_builder_add_piece(builder, &parsed);
@@ -93,7 +97,7 @@ static enum mkt_status index_pieces(struct mkt_vol_array *array)
         return status;
     mkt_vol_array_forget_index(array);
     array->index_bytes = bytes;
-    array->indexed = array->pieces;
+    array->indexed = written;
     return mkt_index_view_open(&array->index, bytes, length);
 }
 

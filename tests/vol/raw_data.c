@@ -170,6 +170,58 @@ static void compound_verify(hid_t file)
     free(values);
 }
 
+/* ---- one member, where many elements were written before one by one ---- */
+
+static void members_write(hid_t file)
+{
+    const hsize_t n = 20000, second = 3, stride = 100, count = 150;
+    const struct particle fill = {77, {7, 7, 7}, 7};
+    struct particle value;
+    double *mass = malloc(sizeof(double) * count);
+    hid_t type = particle_type(), member = mass_type(), space, memory;
+    hid_t dataset = dataset_new(file, type, 1, &n, NULL, NULL, &fill);
+
+    for (hsize_t i = 0; i < 70; i++) {
+        hsize_t start = 200 * i, one = 1;
+        value = (struct particle){(long long)i, {0.5, 1.5, 2.5}, -1};
+        put_box(dataset, type, &start, &one, &value);
+    }
+    for (hsize_t i = 0; i < count; i++)
+        mass[i] = 1000 + i;
+    space = H5Dget_space(dataset);
+    memory = H5Screate_simple(1, &count, NULL);
+    MUST(H5Sselect_hyperslab(space, H5S_SELECT_SET, &second, &stride, &count, NULL));
+    MUST(H5Dwrite(dataset, member, memory, space, H5P_DEFAULT, mass));
+    H5Sclose(memory);
+    H5Sclose(space);
+    H5Dclose(dataset);
+    H5Tclose(member);
+    H5Tclose(type);
+    free(mass);
+}
+
+static void members_verify(hid_t file)
+{
+    const size_t n = 20000;
+    struct particle *values = malloc(n * sizeof *values);
+    hid_t type = particle_type(), dataset;
+    int wrong = 0;
+
+    memset(values, 0x5a, n * sizeof *values);
+    MUST(dataset = H5Dopen2(file, scenario, H5P_DEFAULT));
+    MUST(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
+    for (size_t i = 0; i < n; i++) {
+        int whole = i % 200 == 0 && i < 14000, mass = i % 100 == 3 && i < 15000;
+        wrong += values[i].id != (whole ? (long long)i / 200 : 77);
+        wrong += values[i].position[1] != (whole ? 1.5 : 7);
+        wrong += values[i].mass != (float)(whole ? -1 : mass ? 1000 + (double)(i / 100) : 7);
+    }
+    CHECK(wrong == 0);
+    H5Dclose(dataset);
+    H5Tclose(type);
+    free(values);
+}
+
 /* ---- records appended, a chunked dataset that grows, shrinks and grows again ---- */
 
 static void growing_write(hid_t file)
@@ -533,6 +585,7 @@ static const struct {
     {"points", points_write, points_verify},
     {"kinds", kinds_write, kinds_verify},
     {"copies", copies_write, copies_verify},
+    {"members", members_write, members_verify},
     {"answers", answers_write, answers_verify},
 };
 #define SCENARIOS (sizeof scenarios / sizeof *scenarios)
