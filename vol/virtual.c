@@ -400,7 +400,9 @@ static hid_t open_to_look(const char *path)
         return file;
     H5E_BEGIN_TRY
     {
+        mkt_vol_threads_hold();
         file = H5Fopen(path, H5F_ACC_RDONLY, list);
+        mkt_vol_threads_unhold();
     }
     H5E_END_TRY
     mkt_vol_call_context_close(library);
