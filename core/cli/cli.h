@@ -63,6 +63,9 @@ struct mkt_cli_wait {
     uint64_t timeout_ms; /* UINT64_MAX: none */
     uint64_t failing_ms; /* gives up when all that is left has failed for so long */
 };
+#define MKT_CLI_FAILING_MS 60000u
+/* An option's value in milliseconds; ends with a usage error. */
+uint64_t mkt_cli_parse_seconds(const char *text, struct argp_state *state, const char *option);
 /* Waits until they are safe on disk, with progress on standard error; names what can't be saved.
  * MKT_CLI_OK, MKT_CLI_FAILED, MKT_CLI_NOT_IN_MARKET, MKT_CLI_TIMED_OUT. */
 int mkt_cli_wait_until_safe(struct mkt_client *client, const struct mkt_cli_wait *what);

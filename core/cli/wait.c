@@ -9,12 +9,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FIRST_LINE_MS   2000u
-#define LINE_MS         10000u /* between two lines */
-#define TERMINAL_MS     500u   /* between two states of the one line of a terminal */
-#define LOOK_MS         1000u  /* a failing save is told soon, and a timeout kept */
-#define FAILING_SECONDS 60u
-#define REASONS_MAX     32u
+#define FIRST_LINE_MS 2000u
+#define LINE_MS       10000u /* between two lines */
+#define TERMINAL_MS   500u   /* between two states of the one line of a terminal */
+#define LOOK_MS       1000u  /* a failing save is told soon, and a timeout kept */
+#define REASONS_MAX   32u
 
 /* ---- what is waited for ---- */
 
@@ -225,7 +224,7 @@ struct options {
     struct mkt_cli_wait what;
 };
 
-static uint64_t parse_seconds(const char *text, struct argp_state *state, const char *option)
+uint64_t mkt_cli_parse_seconds(const char *text, struct argp_state *state, const char *option)
 {
     char *end;
     errno = 0;
@@ -243,10 +242,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         options->all = true;
         return 0;
     case 't':
-        options->what.timeout_ms = parse_seconds(argument, state, "--timeout");
+        options->what.timeout_ms = mkt_cli_parse_seconds(argument, state, "--timeout");
         return 0;
     case 'f':
-        options->what.failing_ms = parse_seconds(argument, state, "--failing");
+        options->what.failing_ms = mkt_cli_parse_seconds(argument, state, "--failing");
         return 0;
     case ARGP_KEY_ARGS:
         options->what.files = state->argv + state->next;
@@ -321,8 +320,7 @@ static bool are_ordinary(const struct mkt_cli_wait *what)
 
 int mkt_cli_wait(int argc, char **argv)
 {
-    struct options options = {
-        .what = {.timeout_ms = UINT64_MAX, .failing_ms = FAILING_SECONDS * 1000}};
+    struct options options = {.what = {.timeout_ms = UINT64_MAX, .failing_ms = MKT_CLI_FAILING_MS}};
     struct mkt_client *client;
     mkt_cli_parse(&argp, 0, argc, argv, &options);
     if (are_ordinary(&options.what) && !mkt_cli_is_running())

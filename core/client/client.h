@@ -196,6 +196,10 @@ enum mkt_status mkt_client_lookup(struct mkt_client *client, uint64_t file, uint
 /* *json_out is malloc'ed, NUL-terminated. path may be NULL for STATUS and LIST. */
 enum mkt_status mkt_client_query(struct mkt_client *client, enum mkt_query what, const char *path,
                                  char **json_out, struct mkt_error *error);
+/* The market is to end: until this client goes nobody opens a file for writing, and what is owed is
+ * saved, first what has `backup`. */
+enum mkt_status mkt_client_drain(struct mkt_client *client, struct mkt_error *error);
+/* Ends the daemon. MKT_STALE: not everything is saved yet; MKT_BUSY: something would be lost. */
 enum mkt_status mkt_client_stop(struct mkt_client *client, bool discard, struct mkt_error *error);
 
 #endif

@@ -120,6 +120,16 @@ enum mkt_status mkt_client_withdraw_replaced(struct mkt_client *client, const ch
     return status;
 }
 
+enum mkt_status mkt_client_drain(struct mkt_client *client, struct mkt_error *error)
+{
+    struct mkt_msg reply, request = {.type = MKT_MSG_DRAIN};
+    enum mkt_status status = mkt_client_check(client, error);
+    if (status != MKT_OK)
+        return status;
+    return mkt_link_request(&client->link, &request, -1, MKT_MSG_DRAINING, &MKT_WAIT_REPLY, &reply,
+                            NULL, error);
+}
+
 enum mkt_status mkt_client_stop(struct mkt_client *client, bool discard, struct mkt_error *error)
 {
     struct mkt_msg reply, request = {.type = MKT_MSG_STOP, .stop = {.discard = discard}};

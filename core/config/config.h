@@ -24,7 +24,7 @@ struct mkt_config {
     uint64_t arena_bytes;    /* 0: by the daemon */
     uint64_t scratch_bytes;
     uint32_t full_timeout_ms, writer_timeout_ms, join_timeout_ms, commit_timeout_ms;
-    uint32_t idle_exit_ms, idle_trim_ms;
+    uint32_t idle_exit_ms, idle_trim_ms, drain_timeout_ms;
     uint32_t max_objects, max_writers, max_waiting, max_pieces, max_connections;
     uint64_t background_rate; /* of archivers, bytes a second; see market.h */
     uint32_t log_level;       /* enum mkt_log_level */

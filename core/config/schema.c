@@ -87,6 +87,14 @@ static const struct mkt_schema_field resource_fields[] = {
              "time, or for three times "
              "the usual interval between files if that is longer (at most two minutes), it goes "
              "back to the system."},
+    {.key = "drain_timeout",
+     .kind = MKT_VALUE_DURATION,
+     .offset = CONFIG(drain_timeout_ms),
+     .minimum = SECOND,
+     .maximum = LONGEST,
+     .standard = "10m",
+     .help = "Told to end by a signal (SIGTERM), the daemon saves what is owed first; it ends all "
+             "the same when no file was completed for this time."},
     {.key = "background",
      .kind = MKT_VALUE_BACKGROUND,
      .offset = CONFIG(background_rate),

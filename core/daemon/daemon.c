@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/daemon/daemon.h"
 #include "core/daemon/archiver.h"
+#include "core/daemon/drain.h"
 #include "core/daemon/pages.h"
 #include "core/daemon/stubs.h"
 
@@ -219,7 +220,8 @@ static void check_idle(struct mkt_daemon *daemon, uint64_t now_ms)
     struct mkt_market_usage usage;
 
     mkt_market_usage(daemon->market, &usage);
-    if (daemon->open_count > 0 || usage.versions > 0 || usage.groups > 0) {
+    /* What is on disk may be given up. */
+    if (daemon->open_count > 0 || usage.versions > usage.evictable_versions || usage.groups > 0) {
         daemon->idle_since_ms = 0;
         return;
     }
@@ -249,11 +251,12 @@ static void on_second(uv_timer_t *timer)
     mkt_folder_rotate_log(&daemon->folder);
     check_idle(daemon, now_ms);
     check_folder(daemon);
+    mkt_drain_tick(daemon, now_ms);
 }
 
 static void on_signal(uv_signal_t *signal, int number)
 {
-    mkt_daemon_stop(signal->data, number == SIGTERM ? "SIGTERM" : "SIGINT");
+    mkt_drain_signal(signal->data, number == SIGTERM ? "SIGTERM" : "SIGINT");
 }
 
 void mkt_daemon_stop(struct mkt_daemon *daemon, const char *reason)
@@ -415,6 +418,7 @@ enum mkt_status mkt_daemon_create(const struct mkt_daemon_options *options,
     log_start(daemon);
     if (daemon->keeper)
         daemon->keeper->journal.state->is_serving = 1;
+    mkt_drain_resume(daemon);
     mkt_shell_settle(daemon);
     *daemon_out = daemon;
     return MKT_OK;
@@ -440,19 +444,6 @@ err_daemon:
         close(daemon->spare_fd);
     free(daemon);
     return status;
-}
-
-static void log_end(const struct mkt_daemon *daemon)
-{
-    struct mkt_market_usage usage;
-    char size[32];
-
-    mkt_market_usage(daemon->market, &usage);
-    mkt_log_info("daemon", "ends: %s", daemon->stop_reason);
-    if (usage.versions > 0 || usage.groups > 0)
-        mkt_log_warning("daemon", "dropped: %u version(s) of %u file(s) (%s), and %u being written",
-                        usage.versions, usage.objects,
-                        mkt_config_show_size(usage.live_bytes, size, sizeof(size)), usage.groups);
 }
 
 static void on_end_timeout(uv_timer_t *timer)
@@ -502,7 +493,8 @@ void mkt_daemon_destroy(struct mkt_daemon *daemon)
     daemon->stopping = true;
     mkt_folder_unlisten(&daemon->folder);
     close(daemon->listen_fd);
-    log_end(daemon);
+    mkt_log_info("daemon", "ends: %s", daemon->stop_reason);
+    mkt_loss_log(daemon);
     HASH_ITER (by_session, daemon->connections, connection, next)
         mkt_connection_abandon(connection);
     close_handles(daemon);

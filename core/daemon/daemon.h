@@ -58,6 +58,12 @@ struct mkt_daemon {
     uint32_t lost_seconds;              /* for so long its folder isn't there */
     uint64_t refused_ms;                /* when a connection was last refused and the log said so */
     uint64_t publishes;                 /* seen so far */
+    struct {
+        bool on;            /* it saves what is owed, then ends */
+        const char *reason; /* the signal */
+        uint64_t began_ms, moved_ms, logged_ms;
+        uint64_t first_bytes, left_bytes; /* unsaved then, and at the last look */
+    } drain;
     bool stopping;
     char stop_reason[128];
 };

@@ -425,7 +425,8 @@ static bool guard_workers(struct guard *guard, int *report_fd, int *exit_status_
         int status = watch(keeper, pid);
         close(keeper->fd);
         bool is_end = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-        if (is_end || told_to_end || !keeper->journal.state->is_serving ||
+        const struct mkt_journal_state_shm *state = keeper->journal.state;
+        if (is_end || !state->is_serving || (told_to_end && !state->is_draining) ||
             !prepare_restart(guard, status)) {
             *exit_status_out = leave(guard, is_end ? 0 : 1);
             return false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/daemon/archiver.h"
 #include "core/daemon/daemon.h"
+#include "core/daemon/drain.h"
 #include "core/daemon/pages.h"
 #include "core/daemon/stubs.h"
 
@@ -215,47 +216,22 @@ static void handle_map(struct mkt_daemon *daemon, struct mkt_connection *connect
     mkt_connection_send_message(connection, &reply, fd);
 }
 
-struct loss {
-    uint64_t versions;
-    uint32_t objects, writers;
-    char path[256]; /* of the first */
-};
-
-static void count_loss(void *context, const struct mkt_object_info *info)
-{
-    struct loss *loss = context;
-
-    if (info->versions == 0 && !info->has_writer)
-        return;
-    if (loss->objects == 0)
-        snprintf(loss->path, sizeof(loss->path), "%s", info->path);
-    loss->objects++;
-    loss->versions += info->versions;
-    loss->writers += info->has_writer;
-}
-
 static void handle_stop(struct mkt_daemon *daemon, struct mkt_connection *connection,
                         const struct mkt_msg *message)
 {
     struct mkt_msg reply = {.type = MKT_MSG_STOPPED, .request = message->request};
-    struct loss loss = {.versions = 0};
+    struct mkt_loss loss;
     char text[MKT_ERROR_TEXT_BYTES];
 
-    mkt_market_each_object(daemon->market, count_loss, &loss);
-    if (loss.objects > 0 && !message->stop.discard) {
-        snprintf(
-            text, sizeof(text),
-            "%" PRIu64 " version(s) of %u file(s) exist only in memory (the first is %s), and %u "
-            "file(s) are being "
-            "written: save what you need (h5market save), or discard it (h5market stop --discard)",
-            loss.versions, loss.objects, loss.path, loss.writers);
-        mkt_connection_send_error(connection, message->request, MKT_BUSY, text);
+    mkt_loss_count(daemon, &loss);
+    if (mkt_loss_any(&loss) && !message->stop.discard) {
+        mkt_connection_send_error(connection, message->request,
+                                  loss.versions + loss.writers > 0 ? MKT_BUSY : MKT_STALE,
+                                  mkt_loss_text(&loss, text, sizeof(text)));
         return;
     }
-    if (loss.objects > 0) {
-        mkt_log_warning("daemon",
-                        "%s discards %" PRIu64 " version(s) of %u file(s) (the first is %s)",
-                        connection->program, loss.versions, loss.objects, loss.path);
+    if (mkt_loss_any(&loss)) {
+        mkt_log_warning("daemon", "%s discards what isn't on disk", connection->program);
         mkt_stubs_drop_all(daemon->stubs);
     }
     /* Nobody finds this daemon any more when the client learns that it ends. */
@@ -305,6 +281,7 @@ static void handle_greeted(struct mkt_daemon *daemon, struct mkt_connection *con
     case MKT_MSG_SAVE_PLACE:
     case MKT_MSG_SAVE_YIELD:
     case MKT_MSG_SAVE_WAIT:
+    case MKT_MSG_DRAIN:
         mkt_market_message(daemon->market, connection->session, message, mkt_daemon_now_ms());
         break;
     case MKT_MSG_SAVE_DONE:
@@ -411,6 +388,7 @@ void mkt_shell_settle(struct mkt_daemon *daemon)
     }
     mkt_pages_settle(daemon->pages);
     mkt_archivers_settle(daemon->archivers, usage.unsaved_versions);
+    mkt_drain_settle(daemon, &usage);
     if (!daemon->stopping)
         set_deadline(daemon);
 }

@@ -259,6 +259,18 @@ static void audit_save(struct audit *audit, const struct version *version)
           "a retired version is still to be saved");
 }
 
+static void audit_drains(struct audit *audit)
+{
+    const struct session *session, *next;
+    uint32_t drains = 0;
+
+    HASH_ITER (hh, audit->market->sessions, session, next) {
+        drains += session->drains;
+    }
+    AUDIT(audit, drains == audit->market->drains, "%u sessions drain, not %u", drains,
+          audit->market->drains);
+}
+
 static void audit_saves(struct audit *audit)
 {
     const struct version *version;
@@ -550,6 +562,7 @@ enum mkt_status mkt_market_audit(const struct mkt_market *market, struct mkt_err
     audit_versions(&audit);
     audit_objects(&audit);
     audit_saves(&audit);
+    audit_drains(&audit);
     audit_pieces(&audit);
     audit_bytes(&audit);
     free(audit.owned);

@@ -84,6 +84,7 @@ struct session {
     char program[64];
     uint32_t pid;
     bool ended, refused;
+    bool drains;           /* see mkt_save_drain */
     uint64_t last_request; /* the highest that was handled; not of a CANCEL, which names another */
     /* The last answer, as a frame, for a client that has to connect anew. */
     uint8_t *reply;
@@ -325,14 +326,16 @@ struct mkt_market {
     uint32_t waiting_grants;
     struct version *versions;
     uint32_t versions_count;
-    struct version *unsaved; /* PENDING, RUNNING, PLACING, in order of publication */
-    struct version *saved;   /* SAVED and not retired, the first to be given up first */
+    struct version *unsaved;  /* PENDING, RUNNING, PLACING, in order of publication */
+    struct version *saved;    /* SAVED and not retired, the first to be given up first */
+    uint64_t evictable_count; /* of saved */
     uint64_t unsaved_count, unsaved_bytes;
     uint64_t saves, saved_bytes, yielded_ms;
     uint64_t foreground_ms;   /* when a program last asked for something */
     uint64_t rate_allowed_ms; /* a limited rate: when archivers may go on */
     struct save_wait *save_waits;
     uint32_t save_waits_count;
+    uint32_t drains;           /* sessions that said DRAIN */
     uint64_t now_ms;           /* of the call in hand */
     uint64_t next_deadline_ms; /* not later than the true one */
 
@@ -519,6 +522,9 @@ void mkt_save_yield(struct mkt_market *market, struct session *session, const st
 void mkt_save_place(struct mkt_market *market, struct session *session, const struct mkt_msg *msg);
 void mkt_save_done(struct mkt_market *market, struct session *session, const struct mkt_msg *msg);
 void mkt_save_wait(struct mkt_market *market, struct session *session, const struct mkt_msg *msg);
+/* While the session is there nobody opens a file for writing; what has `backup` is saved as well,
+ * and first. What failed is tried at once. */
+void mkt_save_drain(struct mkt_market *market, struct session *session, const struct mkt_msg *msg);
 bool mkt_save_cancel(struct mkt_market *market, struct session *session, uint64_t request);
 /* True while a file of it may be on its way to its place. */
 bool mkt_save_is_placing(const struct mkt_market *market, const struct object *object);

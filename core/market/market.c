@@ -255,6 +255,9 @@ static void dispatch(struct mkt_market *market, struct session *session, const s
     case MKT_MSG_SAVE_WAIT:
         mkt_save_wait(market, session, msg);
         break;
+    case MKT_MSG_DRAIN:
+        mkt_save_drain(market, session, msg);
+        break;
     default:
         mkt_refuse(market, session, "it sent a message that is not for the market");
         break;

@@ -133,6 +133,7 @@ struct mkt_market_usage {
     uint64_t live_bytes; /* of versions a reader can open or has open: data + images */
     uint32_t arenas, sessions, objects, versions, groups, waiting_opens, waiting_grants;
     uint64_t unsaved_versions, unsaved_bytes;         /* mode BOTH: not on disk yet */
+    uint64_t evictable_versions;                      /* on disk, so that they may be given up */
     uint64_t saved_versions, saved_bytes, yielded_ms; /* since the start; yielded: archivers waited
                                                          for programs, or for their rate */
     uint64_t publishes, withdrawals, requests, replies; /* requests: one-way messages, too */

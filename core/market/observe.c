@@ -24,6 +24,7 @@ void mkt_market_usage(const struct mkt_market *market, struct mkt_market_usage *
         .waiting_grants = market->waiting_grants,
         .unsaved_versions = market->unsaved_count,
         .unsaved_bytes = market->unsaved_bytes,
+        .evictable_versions = market->evictable_count,
         .saved_versions = market->saves,
         .saved_bytes = market->saved_bytes,
         .yielded_ms = market->yielded_ms,

@@ -451,6 +451,11 @@ static void open_write(struct mkt_market *market, struct group *group, uint64_t 
         if (object && group->intent != MKT_INTENT_CREATE_EXCL)
             mkt_object_withdraw(market, object, false, "withdrawn: it was opened as a file");
         answer_native(market, group);
+    } else if (market->drains > 0) {
+        mkt_open_fail(market, group, MKT_BUSY,
+                      "'%s' was not opened for writing: the market is ending, and saves what it "
+                      "holds (`h5market stop`, or a signal of the batch system to its daemon)",
+                      mkt_path_text(group->name.path));
     } else if (group->intent == MKT_INTENT_READ_WRITE) {
         open_read_write(market, group, object, now_ms);
     } else {

@@ -29,6 +29,18 @@ static void leave_unsaved(struct mkt_market *market, struct version *version)
     market->unsaved_bytes -= version_bytes(version);
 }
 
+static void enter_saved(struct mkt_market *market, struct version *version)
+{
+    DL_APPEND2(market->saved, version, save_prev, save_next);
+    market->evictable_count++;
+}
+
+static void leave_saved(struct mkt_market *market, struct version *version)
+{
+    DL_DELETE2(market->saved, version, save_prev, save_next);
+    market->evictable_count--;
+}
+
 static void answer_closer(struct mkt_market *market, struct version *version,
                           enum mkt_status status, const char *why)
 {
@@ -51,20 +63,18 @@ void mkt_save_give_up(struct mkt_market *market, struct version *version)
     if (version->save.state == SAVE_PENDING)
         leave_unsaved(market, version);
     else if (version->save.state == SAVE_SAVED)
-        DL_DELETE2(market->saved, version, save_prev, save_next);
+        leave_saved(market, version);
     if (!is_running(version)) {
         version->save.state = SAVE_NONE;
         answer_closer(market, version, MKT_OK, NULL); /* its successor has been asked for */
     }
 }
 
-void mkt_save_begin(struct mkt_market *market, struct version *version)
+static void owe(struct mkt_market *market, struct version *version)
 {
     const struct object *object = version->object;
     struct version *older;
 
-    if (object->mode != MKT_MODE_BOTH || version->save.state != SAVE_NONE)
-        return;
     DL_FOREACH (object->versions, older) {
         if (older != version && older->save.state == SAVE_PENDING && older->save.placed.ino == 0)
             mkt_save_give_up(market, older);
@@ -75,6 +85,33 @@ void mkt_save_begin(struct mkt_market *market, struct version *version)
     DL_APPEND2(market->unsaved, version, save_prev, save_next);
     market->unsaved_count++;
     market->unsaved_bytes += version_bytes(version);
+}
+
+void mkt_save_begin(struct mkt_market *market, struct version *version)
+{
+    const struct object *object = version->object;
+
+    if (version->save.state == SAVE_NONE &&
+        (object->mode == MKT_MODE_BOTH || (market->drains > 0 && object->backup)))
+        owe(market, version);
+}
+
+void mkt_save_drain(struct mkt_market *market, struct session *session, const struct mkt_msg *msg)
+{
+    struct object *object, *next;
+    struct version *version;
+
+    market->drains += !session->drains;
+    session->drains = true;
+    HASH_ITER (hh, market->objects, object, next) {
+        version = mkt_version_visible(object);
+        if (version)
+            mkt_save_begin(market, version);
+    }
+    DL_FOREACH2(market->unsaved, version, save_next)
+    version->save.tries = 0, version->save.retry_ms = 0;
+    mkt_reply(market, session, &(struct mkt_msg){.type = MKT_MSG_DRAINING, .request = msg->request},
+              NULL);
 }
 
 bool mkt_save_is_owed(const struct version *version)
@@ -105,6 +142,15 @@ bool mkt_save_evict(struct mkt_market *market)
 
 /* ---- orders ---- */
 
+/* The first of what is to be saved at the market's end is what has `backup`. */
+static bool comes_before(const struct mkt_market *market, const struct version *a,
+                         const struct version *b)
+{
+    if (market->drains > 0 && a->object->backup != b->object->backup)
+        return a->object->backup;
+    return a->save.priority > b->save.priority;
+}
+
 /* The next to be saved: by priority, then the oldest. */
 static struct version *pick(const struct mkt_market *market)
 {
@@ -114,7 +160,7 @@ static struct version *pick(const struct mkt_market *market)
     {
         if (version->save.state != SAVE_PENDING || version->save.retry_ms > market->now_ms)
             continue;
-        if (!best || version->save.priority > best->save.priority)
+        if (!best || comes_before(market, version, best))
             best = version;
     }
     return best;
@@ -185,7 +231,7 @@ static void end_run(struct mkt_market *market, struct version *version, enum sav
         leave_unsaved(market, version);
         version->save.state = state == SAVE_SAVED && !version->retired ? SAVE_SAVED : SAVE_NONE;
         if (version->save.state == SAVE_SAVED)
-            DL_APPEND2(market->saved, version, save_prev, save_next);
+            enter_saved(market, version);
     }
     if (!version->save.closer || version->save.state != SAVE_NONE)
         return;
@@ -354,7 +400,8 @@ static uint64_t quiet_at(const struct mkt_market *market)
     bool open = HASH_COUNT(market->groups) > market->waiting_opens;
     uint64_t at = market->foreground_ms + (open ? QUIET_OPEN_MS : QUIET_MS);
 
-    if (market->limits.background_rate == MKT_BACKGROUND_FREE || market->grant_waits)
+    if (market->limits.background_rate == MKT_BACKGROUND_FREE || market->grant_waits ||
+        market->drains > 0)
         return 0;
     if (market->limits.background_rate != MKT_BACKGROUND_YIELDS)
         at = market->rate_allowed_ms;
@@ -440,6 +487,8 @@ void mkt_save_forget(struct mkt_market *market, struct session *session)
     struct save_wait *wait, *next;
     struct version *version, *next_version;
 
+    market->drains -= session->drains;
+    session->drains = false;
     DL_FOREACH_SAFE (market->save_waits, wait, next) {
         if (wait->session == session)
             wait_end(market, wait);

@@ -311,6 +311,8 @@ static void walk_payload(struct mkt_codec *codec, struct mkt_msg *msg)
     case MKT_MSG_SAVE_PLACED:
     case MKT_MSG_SAVE_NOTED:
     case MKT_MSG_SAVE_GO:
+    case MKT_MSG_DRAIN:
+    case MKT_MSG_DRAINING:
         break;
     default:
         walk_request(codec, msg);

@@ -82,6 +82,8 @@ enum mkt_msg_type {
     MKT_MSG_SAVE_STATE,
     MKT_MSG_SAVE_YIELD,
     MKT_MSG_SAVE_GO,
+    MKT_MSG_DRAIN,
+    MKT_MSG_DRAINING,
     MKT_MSG_TYPE_END
 };
 
@@ -317,8 +319,12 @@ struct mkt_msg_save_state {
     struct mkt_bytes text; /* why the first of them */
 };
 
-struct mkt_msg_stop {
-    bool discard; /* also when versions exist only in memory */
+/* DRAIN (no fields; answered by DRAINING): the market is to end. No open for writing succeeds any
+ * more, and what has `backup` is saved, too, before all else. It ends with its session. */
+
+struct mkt_msg_stop { /* MKT_STALE: not everything is saved yet; MKT_BUSY: something would be lost
+                       */
+    bool discard;     /* also when versions exist only in memory */
 };
 
 struct mkt_msg {
