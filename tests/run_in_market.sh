@@ -21,6 +21,11 @@ export H5MARKET_DIR=$top/market
 mkdir -m 0700 "$H5MARKET_DIR" "$top/work"
 cd "$top/work" || exit 1
 
+# Unless a test says otherwise, what it writes is in memory only: no file appears behind its back.
+export MKT_MEMORY_CONFIG=$top/memory.yaml
+printf 'files:\n  - {match: "**", mode: memory}\n' >"$MKT_MEMORY_CONFIG"
+export H5MARKET_CONFIG=${H5MARKET_CONFIG:-$MKT_MEMORY_CONFIG}
+
 # Processes that hold a file of this market: its daemon has its log and its lock open.
 holders() {
     find /proc/[0-9]*/fd -maxdepth 1 -lname "$H5MARKET_DIR/*" 2>/dev/null | cut -d/ -f3 | sort -u

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -197,6 +198,7 @@ static void *enter_market(struct opening *opening, const struct mkt_opened *open
         return NULL;
     }
     /* From here on the file's end gives back the handle and the group. */
+    file->client = opening->client; /* another one, if its daemon ended while it was asked */
     file->handle = opened->file;
     file->version = opened->version;
     file->state->group = opening->group;
@@ -414,6 +416,12 @@ static struct mkt_vol_file *find_opened_meanwhile(const struct opening *opening,
     return file && !file->writable && file->version == opened->version ? file : NULL;
 }
 
+static bool stands_no_file(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && !S_ISREG(info.st_mode);
+}
+
 static void *open_in_market(struct opening *opening)
 {
     struct mkt_opened opened = {0};
@@ -435,7 +443,7 @@ static void *open_in_market(struct opening *opening)
                                                   : enter_market(opening, &opened);
     /* A folder, a device: native's to refuse. (In a group the ranks could see different things.) */
     if (status == MKT_NOT_FOUND && !opening->create && opening->group.size == 1 &&
-        mkt_path_kind(opening->path) == MKT_PATH_FILE)
+        stands_no_file(opening->path))
         return pass_through(opening);
     return fail_open(opening, status, &error);
 }

@@ -111,7 +111,6 @@ static enum mkt_status take_welcome(struct mkt_client *client,
     client->memory_bytes = welcome->memory_limit_bytes;
     client->defaults = (struct mkt_rule){.pattern = "",
                                          .mode = welcome->default_mode,
-                                         .keep = 1,
                                          .writer_timeout_ms = welcome->writer_timeout_ms,
                                          .publish = MKT_PUBLISH_CLOSE,
                                          .publish_close = 1};

@@ -159,9 +159,8 @@ static const struct mkt_schema_field rule_fields[] = {
     {.key = "mode",
      .kind = MKT_VALUE_MODE,
      .offset = RULE(mode),
-     .standard_text = "`memory`",
-     .help =
-         "`both`: the file is in memory when its writer closes it, and on disk soon after. "
+     .standard_text = "`both`",
+     .help = "`both`: the file is in memory when its writer closes it, and on disk soon after. "
          "`memory`: it exists in memory only. `file`: it is an ordinary file, the market leaves "
          "it alone."},
     {.key = "durability",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/base/hash.h"
+#include "core/daemon/archiver.h"
 #include "core/daemon/daemon.h"
 
 #include <inttypes.h>
@@ -151,7 +152,9 @@ static void welcome(struct mkt_daemon *daemon, struct mkt_connection *connection
 
     memcpy(reply.welcome.daemon, daemon->id, MKT_ID_BYTES);
     reply.welcome.protocol = MKT_PROTOCOL_VERSION;
-    reply.welcome.default_mode = MKT_MODE_MEMORY;
+    /* Nothing is lost by default; without the program that writes files there is no `both`. */
+    reply.welcome.default_mode =
+        mkt_archivers_installed(daemon->archivers) ? MKT_MODE_BOTH : MKT_MODE_MEMORY;
     reply.welcome.writer_timeout_ms = entry->writer_timeout_ms;
     reply.welcome.full_timeout_ms = daemon->limits.full_timeout_ms;
     reply.welcome.memory_limit_bytes = daemon->limits.memory_bytes;

@@ -24,6 +24,7 @@ enum {
     MKT_MAX_RANGES = 65536, /* separate ranges granted to one session */
     MKT_WITHDRAWN_REMEMBERED = 1024,
     MKT_FAILED_JOINS_REMEMBERED = 64,
+    MKT_REPLACED_REMEMBERED = 64,
     MKT_DEFERRED_RANGES = 256,
     MKT_REPLAY_GROWN = 256,   /* new arenas in one call */
     MKT_STUB_RACE_MS = 5000,  /* see open.c */
@@ -206,6 +207,13 @@ struct withdrawn {
     char why[128];
 };
 
+/* A file that an archiver replaced by its successor: who looked at the path just before means the
+ * same object. */
+struct replaced {
+    struct mkt_file_identity file; /* ino 0: no entry */
+    uint8_t object[MKT_ID_BYTES];
+};
+
 /* ---- groups ---- */
 
 /* JOINING (ranks come) -> WAITING (a reader waits for a version) -> READING | WRITING -> all
@@ -345,6 +353,8 @@ struct mkt_market {
     uint32_t withdrawn_next;
     struct failed_join failed_join[MKT_FAILED_JOINS_REMEMBERED];
     uint32_t failed_join_next;
+    struct replaced replaced[MKT_REPLACED_REMEMBERED];
+    uint32_t replaced_next;
     uint64_t publishes, withdrawals, requests, replies;
     struct replay *replay; /* NULL but in mkt_market_replay */
 };
@@ -428,6 +438,10 @@ struct object *mkt_object_by_id(const struct mkt_market *market, const uint8_t i
 struct object *mkt_object_by_place(const struct mkt_market *market, const struct owned_name *name);
 struct object *mkt_object_by_name(const struct mkt_market *market, const struct owned_name *name,
                                   bool *file_differs_out);
+/* The same for a name that a client found out; where an archiver has put another file at the path
+ * since then, the name becomes that file's. */
+struct object *mkt_object_by_client_name(const struct mkt_market *market, struct owned_name *name,
+                                         bool *file_differs_out);
 enum mkt_status mkt_object_create(struct mkt_market *market, const struct owned_name *name,
                                   bool has_stub, struct object **object_out);
 /* A writer starts on an object that is there: the name it was found by is the one it has now. */

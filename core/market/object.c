@@ -96,6 +96,40 @@ struct object *mkt_object_by_name(const struct mkt_market *market, const struct 
     return object && object->name.file_ino == 0 ? object : NULL;
 }
 
+static struct object *by_replaced(const struct mkt_market *market, const struct owned_name *name)
+{
+    for (uint32_t i = 0; i < MKT_REPLACED_REMEMBERED; i++) {
+        const struct replaced *replaced = &market->replaced[i];
+
+        if (replaced->file.ino == name->file_ino && replaced->file.dev == name->file_dev &&
+            replaced->file.size == name->file_size &&
+            replaced->file.mtime_ns == name->file_mtime_ns &&
+            replaced->file.birth_ns == name->file_birth_ns)
+            return mkt_object_by_id(market, replaced->object);
+    }
+    return NULL;
+}
+
+struct object *mkt_object_by_client_name(const struct mkt_market *market, struct owned_name *name,
+                                         bool *file_differs_out)
+{
+    struct object *object = mkt_object_by_name(market, name, file_differs_out);
+    bool by_stub = !mkt_id_is_zero(name->object);
+
+    if (!object && name->file_ino != 0)
+        object = by_replaced(market, name);
+    else if (!by_stub)
+        return object;
+    if (object && !object->has_stub && object->name.file_ino != 0) {
+        name->file_dev = object->name.file_dev;
+        name->file_ino = object->name.file_ino;
+        name->file_size = object->name.file_size;
+        name->file_mtime_ns = object->name.file_mtime_ns;
+        name->file_birth_ns = object->name.file_birth_ns;
+    }
+    return object;
+}
+
 struct object *mkt_object_by_place(const struct mkt_market *market, const struct owned_name *name)
 {
     struct object *object;
@@ -273,6 +307,15 @@ enum mkt_status mkt_object_rename(struct mkt_market *market, struct object *obje
 void mkt_object_set_file(struct mkt_market *market, struct object *object,
                          const struct mkt_file_identity *file)
 {
+    struct replaced *replaced =
+        &market->replaced[market->replaced_next++ % MKT_REPLACED_REMEMBERED];
+
+    replaced->file = (struct mkt_file_identity){.dev = object->name.file_dev,
+                                                .ino = object->name.file_ino,
+                                                .size = object->name.file_size,
+                                                .mtime_ns = object->name.file_mtime_ns,
+                                                .birth_ns = object->name.file_birth_ns};
+    memcpy(replaced->object, object->id, MKT_ID_BYTES);
     table_remove(market, object);
     object->has_stub = false;
     object->name.file_dev = file->dev;

@@ -307,7 +307,7 @@ static void open_read(struct mkt_market *market, struct group *group, struct obj
                       uint64_t now_ms)
 {
     bool differs;
-    struct object *object = mkt_object_by_name(market, &group->name, &differs);
+    struct object *object = mkt_object_by_client_name(market, &group->name, &differs);
     struct version *version;
 
     if (group->mode == MKT_MODE_FILE) {
@@ -358,7 +358,7 @@ void mkt_open_wake(struct mkt_market *market, struct object *object, uint64_t no
 static void open_probe(struct mkt_market *market, struct group *group)
 {
     bool differs;
-    struct object *object = mkt_object_by_name(market, &group->name, &differs);
+    struct object *object = mkt_object_by_client_name(market, &group->name, &differs);
 
     if (object && !differs && (object->versions || object->writer))
         answer_and_leave(market, group, MKT_SOURCE_VERSION, object);
@@ -399,6 +399,8 @@ static void open_create(struct mkt_market *market, struct group *group, struct o
                       mkt_path_text(group->name.path));
         return;
     }
+    if (object && !object->has_stub && object->name.file_ino != 0)
+        group->has_stub = false; /* its file has taken the stub's place since the client looked */
     if (object)
         status = mkt_object_rename(market, object, &group->name, group->has_stub);
     else
@@ -432,7 +434,7 @@ static void open_read_write(struct mkt_market *market, struct group *group, stru
 static void open_write(struct mkt_market *market, struct group *group, uint64_t now_ms)
 {
     bool differs;
-    struct object *object = mkt_object_by_name(market, &group->name, &differs);
+    struct object *object = mkt_object_by_client_name(market, &group->name, &differs);
 
     if (object && differs) {
         mkt_object_retire_all(market, object);

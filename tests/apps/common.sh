@@ -4,7 +4,8 @@
 # For the scripts here: sourced, in an empty folder and a market of its own.
 
 set -u
-unset HDF5_VOL_CONNECTOR H5MARKET_CONFIG HDF5_DRIVER HDF5_PLUGIN_PRELOAD NO_COLOR
+unset HDF5_VOL_CONNECTOR HDF5_DRIVER HDF5_PLUGIN_PRELOAD NO_COLOR
+export H5MARKET_CONFIG=$MKT_MEMORY_CONFIG
 sample=$MKT_APPS_DIR/apps_sample
 plugins=$HDF5_PLUGIN_PATH
 failures=0

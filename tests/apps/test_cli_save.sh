@@ -9,7 +9,7 @@ says "no market runs here"
 run 2 h5market save a.h5
 says "FILE and PATH are needed"
 
-echo 'files: [{match: a.h5, keep: 2}]' >h5market.yaml
+echo 'files: [{match: a.h5, keep: 2, mode: memory}, {match: "**", mode: memory}]' >h5market.yaml
 export H5MARKET_CONFIG=$PWD/h5market.yaml
 mkdir native target
 run 0 "$sample" write native/a.h5 3

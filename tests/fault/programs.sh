@@ -19,7 +19,8 @@ kill_daemon() { kill -KILL "$(cat "$H5MARKET_DIR/daemon.pid")" "$(worker_pid)"; 
 # Resources are the daemon's: a new one for each configuration.
 configure() { # LINE...
     h5market stop --discard >/dev/null
-    printf '%s\n' "$@" >h5market.yaml
+    [[ " $* " == *" files: "* ]] || set -- "$@" "files:"
+    printf '%s\n' "$@" '  - {match: "**", mode: memory}' >h5market.yaml
     export H5MARKET_CONFIG=$PWD/h5market.yaml
 }
 # The program itself, not timeout(1) around it.
@@ -190,7 +191,7 @@ killed_daemon_writer_writes() {
     took ended 0 5
     says "H5Market-DIAG" "x.h5" "h5marketd.log" "was not published"
     says_not "data transform"
-    one "! open x.h5"
+    (unset H5MARKET_CONFIG && one "! open x.h5") # which doesn't start one
     says "x.h5" "left-over stub" "its market has ended"
     write z.h5 5 # starts a daemon
     reads z.h5 5
@@ -518,7 +519,7 @@ wrong_configuration() {
     one "! create x.h5"
     says "none.yaml"
     [[ ! -e x.h5 ]] || fail "the file went to disk instead"
-    unset H5MARKET_CONFIG
+    export H5MARKET_CONFIG=$MKT_MEMORY_CONFIG
     HDF5_VOL_CONNECTOR="market config=$PWD/h5market.yaml" run 0 "$H5DO" "! create x.h5"
     says "h5market.yaml:3"
     HDF5_VOL_CONNECTOR="market wiat=3" run 0 "$H5DO" "! create x.h5" "! create y.h5" "! open x.h5"
@@ -582,12 +583,12 @@ rule_file() { # what a rule sends to disk is an ordinary file
     write y.h5 5
     is_stub y.h5 || fail "y.h5 is on disk"
     # And takes it out of memory.
-    unset H5MARKET_CONFIG
+    export H5MARKET_CONFIG=$MKT_MEMORY_CONFIG
     write xx.h5 1
     configure "files:" '  - {match: "x*", mode: file}'
     write xx.h5 2
     ! is_stub xx.h5 || fail "xx.h5 is a stub"
-    unset H5MARKET_CONFIG
+    export H5MARKET_CONFIG=$MKT_MEMORY_CONFIG
     reads xx.h5 2
 }
 

@@ -77,7 +77,7 @@ mkdir -m 700 "$H5MARKET_DIR"
 rm -f b.h5
 
 # Idle: it ends by itself when it holds nothing and nobody is connected, not before.
-echo "idle_exit: 1s" >idle.yaml
+printf 'idle_exit: 1s\nfiles: [{match: "**", mode: memory}]\n' >idle.yaml
 rm -f b.h5
 export H5MARKET_CONFIG=$PWD/idle.yaml
 "$probe" write "$PWD/c.h5" 1 >/dev/null || fail "no write"

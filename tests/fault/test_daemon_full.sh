@@ -4,7 +4,7 @@
 # former version stays.
 source "$(dirname "$0")/daemon.sh"
 
-printf 'memory: 64MiB\nfull_timeout: 2s\n' >small.yaml
+printf 'memory: 64MiB\nfull_timeout: 2s\nfiles: [{match: "**", mode: memory}]\n' >small.yaml
 export H5MARKET_CONFIG=$PWD/small.yaml
 "$probe" write "$PWD/a.h5" 40 >/dev/null || fail "no write"
 expect "the limit" "$(status memory.limit_bytes)" $((64 << 20))
@@ -33,7 +33,7 @@ until_true 5 has_status memory.granted_bytes 0 || fail "bytes of dead programs s
 stop_daemon
 
 # More connections than there may be: the rest is turned away with a reason, the others go on.
-printf 'max_connections: 4\n' >few.yaml
+printf 'max_connections: 4\nfiles: [{match: "**", mode: memory}]\n' >few.yaml
 export H5MARKET_CONFIG=$PWD/few.yaml
 mkfifo pipe
 sleep 1000 >pipe &

@@ -15,7 +15,7 @@ until_true 5 has_status versions 0 || fail "the removed stub's object stays"
 until_true 3 has_status stubs 0 || fail "the descriptor of a removed stub stays"
 
 # With `keep: 1` over two files, the second takes the first's place, whose stub goes wherever it is.
-printf 'files: [{match: "plt*", keep: 1}]\n' >keep.yaml
+printf 'files: [{match: "plt*", keep: 1, mode: memory}]\n' >keep.yaml
 H5MARKET_CONFIG=$PWD/keep.yaml "$probe" write "$PWD/plt1" 1 >/dev/null || fail "no write"
 mv plt1 elsewhere/plt0
 H5MARKET_CONFIG=$PWD/keep.yaml "$probe" write "$PWD/plt2" 1 >/dev/null || fail "no write"

@@ -252,8 +252,18 @@ old_version_stays_open() {
     [[ $(grep -c '"number"' out) -le 1 ]] || fail "old versions are left"
 }
 
+rule_without_keep() { # keeps the newest of each file, not of all that it matches
+    printf 'files:\n  - {match: "*.h5", mode: memory}\n' >h5market.yaml
+    export H5MARKET_CONFIG=$PWD/h5market.yaml
+    write x.h5 1
+    write y.h5 2
+    write z.h5 3
+    reads x.h5 1
+    reads y.h5 2
+}
+
 version_by_number() {
-    printf 'files:\n  - {match: "x.h5", keep: 3}\n' >h5market.yaml
+    printf 'files:\n  - {match: "x.h5", keep: 3, mode: memory}\n' >h5market.yaml
     export H5MARKET_CONFIG=$PWD/h5market.yaml
     local step
     for step in 1 2 3 4; do write x.h5 "$step"; done
@@ -307,7 +317,7 @@ after_start() {
 }
 
 publish_at_flush() {
-    printf 'files:\n  - {match: "x.h5", publish: flush}\n' >h5market.yaml
+    printf 'files:\n  - {match: "x.h5", publish: flush, mode: memory}\n' >h5market.yaml
     export H5MARKET_CONFIG=$PWD/h5market.yaml
     background writer "$H5DO" "create x.h5" "make d 100" "putall d 1" "flush" "mark one" "await go" "putall d 2" \
         "flush" "mark two" "await go2" "close"
@@ -325,7 +335,7 @@ publish_at_flush() {
 }
 
 publish_at_a_later_close() { # rank 0 writes a header and closes; then all open it and write
-    printf 'files:\n  - {match: "x.h5", publish: close 2}\n' >h5market.yaml
+    printf 'files:\n  - {match: "x.h5", publish: close 2, mode: memory}\n' >h5market.yaml
     export H5MARKET_CONFIG=$PWD/h5market.yaml
     background writer "$H5DO" "create x.h5" "make d 100" "putall d 1" "close" "mark one" "await go" "openrw x.h5" \
         "check d 1" "putall d 2" "close" "mark two" "await go2" "openrw x.h5" "putall d 3" "close" "create x.h5" \

@@ -5,7 +5,8 @@
 # `mode` (native or market).
 
 set -u
-unset H5MARKET_CONFIG HDF5_DRIVER HDF5_VOL_CONNECTOR
+unset HDF5_DRIVER HDF5_VOL_CONNECTOR
+export H5MARKET_CONFIG=$MKT_MEMORY_CONFIG
 export HDF5_USE_FILE_LOCKING=TRUE
 failures=0
 if [[ $mode == market ]]; then
@@ -94,7 +95,7 @@ run_cases() {
         FUNCNAME_OF_CASE=$case
         if in_market; then # a market of its own
             h5market stop --discard >/dev/null 2>&1
-            unset H5MARKET_CONFIG
+            export H5MARKET_CONFIG=$MKT_MEMORY_CONFIG
             export HDF5_VOL_CONNECTOR=market
         fi
         rm -rf -- ./* && : >out

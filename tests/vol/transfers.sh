@@ -10,7 +10,7 @@ mode=$1 program=$2 mixed=()
 if [[ $mode == market ]]; then
     mixed=(mixed)
     export HDF5_VOL_CONNECTOR=market H5MARKET_CONFIG=$PWD/rules.yaml
-    printf 'files:\n  - {match: "*real*", mode: file}\n' >rules.yaml
+    printf 'files:\n  - {match: "*real*", mode: file}\n  - {match: "**", mode: memory}\n' >rules.yaml
 fi
 for pair in "a.h5 b.h5" "c.h5 real.h5" "real2.h5 d.h5"; do
     read -r one two <<<"$pair"

@@ -10,7 +10,7 @@ mode=$1 program=$2
 
 if [[ $mode == market ]]; then
     export HDF5_VOL_CONNECTOR=market H5MARKET_CONFIG=$PWD/rules.yaml
-    printf 'files:\n  - {match: "*real*", mode: file}\n' >rules.yaml
+    printf 'files:\n  - {match: "*real*", mode: file}\n  - {match: "**", mode: memory}\n' >rules.yaml
 fi
 
 # a virtual file, its two sources
