@@ -257,7 +257,7 @@ trap 'exit 143' TERM
 for program in simulation analysis; do
     [ -x "$programs/$program" ] || fail "no $program in $programs: run ./bootstrap build first"
 done
-"$python" -c 'import h5py' 2>/dev/null || fail "$python has no h5py"
+"$python" -c 'import h5py' 2>/dev/null || fail "$python has no h5py: set MKT_PYTHON to one that has (pip install h5py)"
 find_mpirun
 work=$(mktemp -d "${TMPDIR:-/tmp}/h5market-demo.XXXXXX") || exit 1
 

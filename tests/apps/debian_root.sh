@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Prints the path of a Debian root with the distribution's own HDF5 and the programs that use it; makes
-# it first where the cache has none (a few minutes, once; 1.5 GB). Needs debootstrap, root and a mirror.
+# it first where the cache has none (a few minutes, once; 1.2 GB). Needs debootstrap, root and a mirror.
 #
 # usage: debian_root.sh [SUITE]      trixie (HDF5 1.14) unless H5MARKET_DEBIAN_SUITE says sid (HDF5 2)
 #
@@ -16,7 +16,7 @@ mirror=${H5MARKET_DEBIAN_MIRROR:-http://deb.debian.org/debian}
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/h5market
 root=$cache/root-$suite
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-programs=(python3-netcdf4 python3-tables netcdf-bin)
+programs=(python3-netcdf4 python3-tables netcdf-bin mpich libhdf5-mpich-dev)
 
 skip() {
     echo "debian_root.sh: $*" >&2

@@ -39,10 +39,11 @@ took() {
 
 # A job one rank of which dies; the launcher is told to let the others go on.
 crippled_job() {
-    local ranks=$1
+    local ranks=$1 options=()
     shift
+    "$MKT_MPIEXEC" --version 2>&1 | grep -q HYDRA && options=(-disable-auto-cleanup) # MPICH
     run any env OMPI_MCA_orte_enable_recovery=1 OMPI_MCA_orte_abort_on_non_zero_status=0 \
-        "$MKT_MPIEXEC" -n "$ranks" "$H5DO_MPI" "$@"
+        "$MKT_MPIEXEC" "${options[@]}" -n "$ranks" "$H5DO_MPI" "$@"
     grep -q "^closed" out && return
     echo "$FUNCNAME_OF_CASE: this launcher ends the other ranks"
     one "open x.h5" "check d 5" # the former version, all the same

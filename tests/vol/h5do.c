@@ -511,8 +511,10 @@ int main(int argc, char **argv)
     else
         mpi_init();
 #ifdef H5DO_MPI
-    if (getenv("OMPI_COMM_WORLD_RANK"))
-        rank = atoi(getenv("OMPI_COMM_WORLD_RANK")); /* before MPI_Init, too */
+    /* Before MPI_Init, too: as Open MPI says it, and MPICH. */
+    const char *given = getenv("OMPI_COMM_WORLD_RANK");
+    given = given ? given : getenv("PMI_RANK");
+    rank = given ? atoi(given) : rank;
 #endif
     H5Eset_auto2(H5E_DEFAULT, (H5E_auto2_t)H5Eprint2, stdout);
     access_list = H5Pcreate(H5P_FILE_ACCESS);
