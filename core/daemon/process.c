@@ -40,10 +40,10 @@ void mkt_process_close_inherited(void)
 static bool is_wanted(const char *variable)
 {
     static const char *const wanted[] = {
-        "PATH=",          "HOME=",         "USER=",         "LOGNAME=",         "TZ=",
-        "LANG=",          "TMPDIR=",       "H5MARKET_",     "SLURM_JOB_",       "PBS_JOBID=",
-        "LSB_JOBID=",     "FLUX_JOB_ID=",  "XDG_RUNTIME_",  "LD_LIBRARY_PATH=", "ASAN_OPTIONS=",
-        "UBSAN_OPTIONS=", "TSAN_OPTIONS=", "LSAN_OPTIONS=",
+        "PATH=",         "HOME=",          "USER=",         "LOGNAME=",         "TZ=",
+        "LANG=",         "TMPDIR=",        "H5MARKET_",     "SLURM_JOB_",       "PBS_JOBID=",
+        "LSB_JOBID=",    "FLUX_JOB_ID=",   "XDG_RUNTIME_",  "LD_LIBRARY_PATH=", "HDF5_PLUGIN_PATH=",
+        "ASAN_OPTIONS=", "UBSAN_OPTIONS=", "TSAN_OPTIONS=", "LSAN_OPTIONS=",
     };
 
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)

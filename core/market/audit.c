@@ -275,9 +275,15 @@ static void audit_saves(struct audit *audit)
 {
     const struct version *version;
     uint64_t count = 0;
+    uint32_t awaited = 0;
 
     DL_FOREACH2(audit->market->unsaved, version, save_next)
-    count++;
+    {
+        count++;
+        awaited += version->save.closer != NULL;
+    }
+    AUDIT(audit, awaited == audit->market->awaited, "%u closes wait for files, not %u", awaited,
+          audit->market->awaited);
     AUDIT(audit, count == audit->market->unsaved_count, "%llu versions are unsaved, not %llu",
           (unsigned long long)count, (unsigned long long)audit->market->unsaved_count);
 }

@@ -221,6 +221,7 @@ static void publish(struct mkt_market *market, struct group *group, struct versi
         version->save.durability == MKT_DURABILITY_CLOSE) {
         version->save.closer = group;
         group->awaits = version;
+        market->awaited++;
     } else {
         answer_all(market, group, group->version_number);
     }

@@ -128,8 +128,10 @@ static void group_destroy(struct mkt_market *market, struct group *group)
     }
     mkt_bytes_free_ranges(market, &group->spoilt);
     mkt_image_drop(market, group->image);
-    if (group->awaits)
+    if (group->awaits) {
         group->awaits->save.closer = NULL;
+        market->awaited--;
+    }
     if (group->version_open)
         mkt_version_unpin(market, group->version_open, group->state == GROUP_READING);
     if (group->object) {

@@ -338,6 +338,7 @@ struct mkt_market {
     struct version *saved;    /* SAVED and not retired, the first to be given up first */
     uint64_t evictable_count; /* of saved */
     uint64_t unsaved_count, unsaved_bytes;
+    uint32_t awaited; /* of the unsaved: those whose writers' closes wait for them */
     uint64_t saves, saved_bytes, yielded_ms;
     uint64_t foreground_ms;   /* when a program last asked for something */
     uint64_t rate_allowed_ms; /* a limited rate: when archivers may go on */

@@ -50,6 +50,7 @@ static void answer_closer(struct mkt_market *market, struct version *version,
         return;
     version->save.closer = NULL;
     group->awaits = NULL;
+    market->awaited--;
     mkt_commit_saved(market, group, status, why);
 }
 
@@ -142,10 +143,13 @@ bool mkt_save_evict(struct mkt_market *market)
 
 /* ---- orders ---- */
 
-/* The first of what is to be saved at the market's end is what has `backup`. */
+/* A close that waits goes before all. The first of what is to be saved at the market's end is what
+ * has `backup`. */
 static bool comes_before(const struct mkt_market *market, const struct version *a,
                          const struct version *b)
 {
+    if ((a->save.closer != NULL) != (b->save.closer != NULL))
+        return a->save.closer != NULL;
     if (market->drains > 0 && a->object->backup != b->object->backup)
         return a->object->backup;
     return a->save.priority > b->save.priority;
@@ -393,15 +397,25 @@ void mkt_save_wait(struct mkt_market *market, struct session *session, const str
     wait_begin(market, session, msg->request, wait, msg->save_wait.wait_ms);
 }
 
-/* When programs are done, as far as one can tell; 0: now. Where memory is short they wait for us.
- */
+/* Somebody waits for archivers: for memory, for files to be safe, for a close, for the end. */
+static bool is_waited_for(const struct mkt_market *market)
+{
+    const struct save_wait *wait;
+
+    DL_FOREACH (market->save_waits, wait) {
+        if (!wait->is_archiver && !wait->yields)
+            return true;
+    }
+    return market->grant_waits || market->awaited > 0 || market->drains > 0;
+}
+
+/* When programs are done, as far as one can tell; 0: now. */
 static uint64_t quiet_at(const struct mkt_market *market)
 {
     bool open = HASH_COUNT(market->groups) > market->waiting_opens;
     uint64_t at = market->foreground_ms + (open ? QUIET_OPEN_MS : QUIET_MS);
 
-    if (market->limits.background_rate == MKT_BACKGROUND_FREE || market->grant_waits ||
-        market->drains > 0)
+    if (market->limits.background_rate == MKT_BACKGROUND_FREE || is_waited_for(market))
         return 0;
     if (market->limits.background_rate != MKT_BACKGROUND_YIELDS)
         at = market->rate_allowed_ms;
