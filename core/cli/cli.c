@@ -101,6 +101,19 @@ const char *mkt_cli_string(const json_t *object, const char *key)
     return value ? value : "";
 }
 
+void mkt_cli_print_failure(const json_t *saving, const char *what)
+{
+    const char *failure = mkt_cli_string(saving, "failure");
+    if (!failure[0])
+        return;
+    printf("%s isn't saved after %d tr%s: %s; ", what, (int)mkt_cli_number(saving, "tries"),
+           mkt_cli_number(saving, "tries") == 1 ? "y" : "ies", failure);
+    if (json_is_integer(json_object_get(saving, "retry_s")))
+        printf("the next in %d s\n", (int)mkt_cli_number(saving, "retry_s"));
+    else
+        puts("it is tried again just now");
+}
+
 void mkt_cli_print_json(const json_t *value)
 {
     json_dumpf(value, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);

@@ -76,6 +76,8 @@ int mkt_cli_query(struct mkt_client *client, enum mkt_query what, const char *pa
 /* A member as a number or a string; 0 and "" where it is absent. */
 uint64_t mkt_cli_number(const json_t *object, const char *key);
 const char *mkt_cli_string(const json_t *object, const char *key);
+/* Why a save fails and when it is tried again, as a line; nothing if it doesn't. */
+void mkt_cli_print_failure(const json_t *saving, const char *what);
 /* Prints a value for --json: sorted as the daemon sent it, indented, a newline at the end. */
 void mkt_cli_print_json(const json_t *value);
 

@@ -34,19 +34,23 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option argp_options[] = {
     {"json", 'j', 0, 0, "Print what the daemon says, for programs", 0}, {0}};
-static const struct argp argp = {argp_options,
-                                 parse,
-                                 "[PATTERN...]",
-                                 "Lists the files in the market."
-                                 "\v"
-                                 "A PATTERN without a slash is for a file's name, one with a slash "
-                                 "for its path; a folder stands for "
-                                 "all in it. `*` matches slashes too. WRITER is the program that "
-                                 "has the file open for writing, with its "
-                                 "number of processes.",
-                                 NULL,
-                                 NULL,
-                                 NULL};
+static const struct argp argp = {
+    argp_options,
+    parse,
+    "[PATTERN...]",
+    "Lists the files in the market."
+    "\v"
+    "A PATTERN without a slash is for a file's name, one with a slash "
+    "for its path; a folder stands for "
+    "all in it. `*` matches slashes too. WRITER is the program that "
+    "has the file open for writing, with its "
+    "number of processes. STATE is that of the newest version: "
+    "`saved` on disk, `saving`, `unsaved` and to be saved, `failing` to "
+    "be saved (why, and when it is tried again, stands below), or in "
+    "`memory` only.",
+    NULL,
+    NULL,
+    NULL};
 
 /* A path as the daemon knows it; the caller frees it. */
 static char *absolute_pattern(const char *pattern)
@@ -115,33 +119,45 @@ static json_t *choose(const struct options *options, const json_t *answer)
 static void add_row(struct mkt_cli_table *table, const json_t *object)
 {
     char size[MKT_CLI_SHOWN_BYTES], versions[24], readers[24], writer[128] = "-";
+    const char *state = mkt_cli_string(json_object_get(object, "saving"), "state");
     const json_t *held = json_object_get(object, "writer");
     snprintf(versions, sizeof(versions), "%" PRIu64, mkt_cli_number(object, "versions"));
     snprintf(readers, sizeof(readers), "%" PRIu64, mkt_cli_number(object, "readers"));
     if (json_is_object(held))
         snprintf(writer, sizeof(writer), "%.90s (%" PRIu64 ")", mkt_cli_string(held, "program"),
                  mkt_cli_number(held, "ranks"));
-    const char *const cells[] = {mkt_cli_show_size(mkt_cli_number(object, "bytes"), size), versions,
-                                 readers, writer, mkt_cli_string(object, "path")};
+    const char *const cells[] = {mkt_cli_show_size(mkt_cli_number(object, "bytes"), size),
+                                 versions,
+                                 readers,
+                                 writer,
+                                 state[0] ? state : "-",
+                                 mkt_cli_string(object, "path")};
     mkt_cli_table_add(table, cells);
 }
 
 static void print_table(const json_t *objects, const json_t *status)
 {
-    static const char *const headings[] = {">SIZE", ">VERSIONS", ">READERS", "WRITER", "PATH"};
+    static const char *const headings[] = {">SIZE",  ">VERSIONS", ">READERS",
+                                           "WRITER", "STATE",     "PATH"};
     char used[MKT_CLI_SHOWN_BYTES], limit[MKT_CLI_SHOWN_BYTES];
     const json_t *memory = json_object_get(status, "memory"), *object;
-    struct mkt_cli_table *table = mkt_cli_table_create(5, headings);
+    struct mkt_cli_table *table = mkt_cli_table_create(6, headings);
     size_t i;
     for (i = 0; (object = json_array_get(objects, i)); i++)
         add_row(table, object);
     if (json_array_size(objects))
         mkt_cli_table_print(table, stdout);
     mkt_cli_table_destroy(table);
+    for (i = 0; (object = json_array_get(objects, i)); i++)
+        mkt_cli_print_failure(json_object_get(object, "saving"), mkt_cli_string(object, "path"));
     printf("%zu file%s; the market uses %s of %s\n", json_array_size(objects),
            json_array_size(objects) == 1 ? "" : "s",
            mkt_cli_show_size(mkt_cli_number(memory, "used_bytes"), used),
            mkt_cli_show_size(mkt_cli_number(memory, "limit_bytes"), limit));
+    if (mkt_cli_number(status, "unsaved_versions") > 0)
+        printf("%" PRIu64 " to be saved, %s; `h5market wait` waits for them\n",
+               mkt_cli_number(status, "unsaved_versions"),
+               mkt_cli_show_size(mkt_cli_number(status, "unsaved_bytes"), used));
 }
 
 int mkt_cli_ls(int argc, char **argv)

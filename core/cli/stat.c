@@ -40,7 +40,9 @@ static const struct argp argp = {
     "\v"
     "DATA is raw data of datasets, IMAGE the rest of the HDF5 file, INDEX what finds the pieces. "
     "The "
-    "newest version is marked with *. MEMORY of a file counts what versions share once.",
+    "newest version is marked with *. MEMORY of a file counts what versions share once. STATE: "
+    "`saved` on disk, `saving`, `unsaved` and to be saved, `failing` to be saved, or in `memory` "
+    "only.",
     NULL,
     NULL,
     NULL};
@@ -49,16 +51,16 @@ static const struct argp argp = {
 
 static void print_versions(const json_t *versions)
 {
-    static const char *const headings[] = {">VERSION", ">AGE",    ">DATA",   ">IMAGE",
-                                           ">INDEX",   ">ARRAYS", ">PIECES", ">READERS"};
+    static const char *const headings[] = {">VERSION", ">AGE",    ">DATA",    ">IMAGE", ">INDEX",
+                                           ">ARRAYS",  ">PIECES", ">READERS", "STATE"};
     static const char *const counts[] = {"arrays", "pieces", "readers"};
     static const char *const sizes[] = {"data_bytes", "image_bytes", "index_bytes"};
-    struct mkt_cli_table *table = mkt_cli_table_create(8, headings);
+    struct mkt_cli_table *table = mkt_cli_table_create(9, headings);
     const json_t *version;
     size_t row;
     for (row = 0; (version = json_array_get(versions, row)); row++) {
         char text[8][MKT_CLI_SHOWN_BYTES];
-        const char *cells[8];
+        const char *cells[9];
         snprintf(text[0], sizeof(text[0]), "%s%" PRIu64,
                  json_is_true(json_object_get(version, "newest")) ? "*" : "",
                  mkt_cli_number(version, "version"));
@@ -70,6 +72,7 @@ static void print_versions(const json_t *versions)
         }
         for (int i = 0; i < 8; i++)
             cells[i] = text[i];
+        cells[8] = mkt_cli_string(json_object_get(version, "saving"), "state");
         mkt_cli_table_add(table, cells);
     }
     if (json_array_size(versions))
@@ -91,9 +94,14 @@ static void print_file(const json_t *object)
                mkt_cli_number(writer, "ranks"), mkt_cli_number(writer, "ranks") == 1 ? "" : "s");
     else
         puts("writer   none");
+    printf("mode     %s%s%s%s\n", mkt_cli_string(object, "mode"),
+           mkt_cli_string(object, "durability")[0] ? ", durability " : "",
+           mkt_cli_string(object, "durability"),
+           json_is_true(json_object_get(object, "backup")) ? ", backup" : "");
     if (mkt_cli_number(object, "newest_version") == 0)
         puts("no version is published yet: it appears when the writer closes the file");
     print_versions(json_object_get(object, "all_versions"));
+    mkt_cli_print_failure(json_object_get(object, "saving"), mkt_cli_string(object, "path"));
 }
 
 /* ---- the market ---- */
@@ -124,10 +132,11 @@ static void print_market(const json_t *status)
                  {"live_bytes", "versions"},
                  {"granted_bytes", "being written"},
                  {"resident_bytes", "resident"}};
-    static const char *const counts[] = {"objects",  "versions",      "groups",
+    static const char *const counts[] = {"objects",  "versions",      "unsaved_versions", "groups",
                                          "sessions", "waiting_opens", "waiting_grants"};
-    static const char *const labels[] = {"files",     "versions",      "files open",
-                                         "processes", "waiting opens", "waiting writes"};
+    static const char *const labels[] = {"files",         "versions",  "to be saved",
+                                         "files open",    "processes", "waiting opens",
+                                         "waiting writes"};
     char text[MKT_CLI_SHOWN_BYTES];
     const json_t *memory = json_object_get(status, "memory");
     printf("%-16s%s, process %" PRIu64 " on %s, up %s\n", "h5marketd",

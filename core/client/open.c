@@ -3,6 +3,7 @@
  * Opening: what stands at the path decides what is asked for. While a reader waits, the path is
  * looked at again and again: what appears there (a stub, a real file) is asked for instead.
  */
+#include "core/base/log.h"
 #include "core/client/internal.h"
 #include "core/client/name.h"
 #include <fcntl.h>
@@ -207,6 +208,9 @@ static enum mkt_status take_opened(struct opening *opening, const struct mkt_msg
     struct mkt_opened opened = {
         .source = reply->source, .file = reply->file, .version = reply->version};
     memcpy(opened.object, reply->object, MKT_ID_BYTES);
+    if (reply->notice.length > 0)
+        mkt_log_warning("save", "%.*s", (int)reply->notice.length,
+                        (const char *)reply->notice.data);
     const struct mkt_place *place = &opening->place;
     if (place->kind == MKT_PLACE_STUB || place->kind == MKT_PLACE_FILE)
         opened.stand = (struct mkt_stand){

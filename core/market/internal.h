@@ -195,7 +195,9 @@ struct object {
     uint32_t keep;
     uint32_t mode, durability, priority; /* as its last writer's rule said */
     bool backup;
-    char *save_failure; /* why its last save failed; NULL: it didn't */
+    char *save_failure;      /* why its last save failed; NULL: it didn't */
+    bool save_told;          /* a program has been told of it */
+    uint64_t writer_session; /* rank 0's of its last writers */
     struct set *set;
     uint32_t references; /* the tables', versions', writer groups' */
     UT_hash_handle hh, hh_file, hh_place;
@@ -345,6 +347,7 @@ struct mkt_market {
     struct save_wait *save_waits;
     uint32_t save_waits_count;
     uint32_t drains;           /* sessions that said DRAIN */
+    bool has_save_news;        /* a failure may be there of which no program was told */
     uint64_t now_ms;           /* of the call in hand */
     uint64_t next_deadline_ms; /* not later than the true one */
 
@@ -540,6 +543,11 @@ void mkt_save_wait(struct mkt_market *market, struct session *session, const str
 /* While the session is there nobody opens a file for writing; what has `backup` is saved as well,
  * and first. What failed is tried at once. */
 void mkt_save_drain(struct mkt_market *market, struct session *session, const struct mkt_msg *msg);
+/* What a session that opens `object` (NULL: nothing in particular) should hear of saves that failed
+ * since it was last told; "": nothing. */
+#define MKT_SAVE_NOTICE_BYTES 900
+const char *mkt_save_notice(struct mkt_market *market, const struct session *session,
+                            const struct object *object, char text[MKT_SAVE_NOTICE_BYTES]);
 bool mkt_save_cancel(struct mkt_market *market, struct session *session, uint64_t request);
 /* True while a file of it may be on its way to its place. */
 bool mkt_save_is_placing(const struct mkt_market *market, const struct object *object);

@@ -72,11 +72,17 @@ void mkt_open_fail(struct mkt_market *market, struct group *group, enum mkt_stat
 static void answer_all(struct mkt_market *market, struct group *group, const struct mkt_msg *answer,
                        bool scratch)
 {
+    char notice[MKT_SAVE_NOTICE_BYTES];
+
     for (uint32_t rank = 0; rank < group->size; rank++) {
         struct member *member = &group->member[rank];
         struct mkt_msg msg = *answer;
 
         msg.request = member->request;
+        if (rank == 0) {
+            mkt_save_notice(market, member->session, group->object, notice);
+            msg.opened.notice = (struct mkt_bytes){notice, (uint32_t)strlen(notice)};
+        }
         if (scratch)
             mkt_grant_scratch(market, member->session, &msg.opened.scratch);
         member->state = MEMBER_ACTIVE;
@@ -384,6 +390,7 @@ static void begin_writing(struct mkt_market *market, struct group *group, struct
     object->durability = group->durability ? group->durability : MKT_DURABILITY_ASYNC;
     object->priority = group->priority;
     object->backup = group->backup;
+    object->writer_session = group->member[0].session->id;
     begin(market, group, GROUP_WRITING, object, version);
     mkt_open_wake(market, object, now_ms);
 }

@@ -95,6 +95,7 @@ static void walk_opened(struct mkt_codec *codec, struct mkt_msg_opened *opened)
     mkt_codec_extent(codec, &opened->index);
     mkt_codec_extent(codec, &opened->scratch);
     mkt_codec_range(codec, &opened->source, MKT_SOURCE_NATIVE, MKT_SOURCE_VERSION);
+    mkt_codec_bytes(codec, &opened->notice);
 }
 
 static void walk_release(struct mkt_codec *codec, struct mkt_msg_release *release)

@@ -197,6 +197,8 @@ struct mkt_msg_opened {
     uint8_t object[MKT_ID_BYTES];
     struct mkt_extent image, index;
     struct mkt_extent scratch; /* writers: a first grant; length 0: none */
+    struct mkt_bytes notice;   /* rank 0: what its user should know, once: a file of it, or this
+                                  one, couldn't be saved */
 };
 
 struct mkt_msg_grant {

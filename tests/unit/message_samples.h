@@ -137,6 +137,7 @@ static inline void sample_small(uint64_t *state, struct message_sample *sample)
         break;
     case MKT_MSG_OPENED:
         msg->opened.source = MKT_SOURCE_NATIVE + (uint32_t)random_below(state, 3);
+        msg->opened.notice = sample_text(state, sample);
         break;
     case MKT_MSG_RELEASE:
         msg->release.count = (uint32_t)random_below(state, 9);
