@@ -296,8 +296,11 @@ void *mkt_vol_dataset_create(void *location, const H5VL_loc_params_t *loc, const
         H5VLdataset_close(under, parent->under_vol_id, dxpl, NULL);
         return NULL;
     }
-    if (!object->file->in_market)
+    if (!object->file->in_market) {
+        object->not_virtual =
+            dcpl == H5P_DATASET_CREATE_DEFAULT || H5Pget_layout(dcpl) != H5D_VIRTUAL;
         return object;
+    }
     /* As MPI-IO does: space in a parallel file is allocated early, but for filtered data. */
     if (object->file->state->driver == MKT_VOL_DRIVER_MPIO && H5Pget_nfilters(dcpl) == 0)
         alloc_time = H5D_ALLOC_TIME_EARLY;
