@@ -872,6 +872,7 @@ static void receive_opened(struct process *process, const struct mkt_msg_opened 
 
     take_scratch(process, &opened->scratch);
     memset(&same.scratch, 0, sizeof(same.scratch));
+    memset(&same.notice, 0, sizeof(same.notice)); /* rank 0's alone */
     EXPECT(!job->answered ||
                (!job->answer_failed && memcmp(&same, &job->answer, sizeof(same)) == 0),
            "two ranks got different answers");
