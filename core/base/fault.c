@@ -4,6 +4,7 @@
 #include "core/base/log.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -49,6 +50,7 @@ static struct {
     struct fault faults[FAULTS_MAX];
     unsigned faults_count;
     int trace_fd;
+    const char *once; /* NULL: as often as said */
     struct passed points[POINTS_MAX];
 } facility = {.trace_fd = -1};
 
@@ -128,6 +130,9 @@ static void read_variables(void)
     const char *faults = getenv("H5MARKET_FAULT"), *trace = getenv("H5MARKET_FAULT_TRACE");
     if (faults != NULL && faults[0] != '\0')
         read_faults(faults);
+    facility.once = getenv("H5MARKET_FAULT_ONCE");
+    if (facility.once != NULL)
+        facility.once = strdup(facility.once); /* the program may change its environment */
     if (trace != NULL && trace[0] != '\0') {
         facility.trace_fd = open(trace, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
         if (facility.trace_fd < 0)
@@ -184,6 +189,25 @@ static void sleep_ms(unsigned long ms)
         ;
 }
 
+/* False: another process has acted here. */
+static bool take_turn(const char *name)
+{
+    char path[PATH_MAX], pid[24];
+    if (facility.once == NULL)
+        return true;
+    int length = snprintf(path, sizeof(path), "%s.%s", facility.once, name);
+    if (length < 0 || (size_t)length >= sizeof(path))
+        return false;
+    length = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return false;
+    if (write(fd, pid, (size_t)length) != length)
+        mkt_log_error("fault", "H5MARKET_FAULT_ONCE: can't write: %s", strerror(errno));
+    close(fd);
+    return true;
+}
+
 static enum mkt_status act(const struct fault *fault)
 {
     switch (fault->action) {
@@ -211,7 +235,8 @@ enum mkt_status mkt_fault_point(const char *name)
     if (count > 0 && facility.trace_fd >= 0)
         trace(name, count);
     for (unsigned i = 0; status == MKT_OK && count > 0 && i < facility.faults_count; i++)
-        if (facility.faults[i].count == count && strcmp(facility.faults[i].point, name) == 0)
+        if (facility.faults[i].count == count && strcmp(facility.faults[i].point, name) == 0 &&
+            take_turn(name))
             status = act(&facility.faults[i]);
     errno = kept_errno;
     return status;

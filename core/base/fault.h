@@ -10,6 +10,10 @@
  * - sleep=MS: the thread sleeps;
  * - error=STATUS: the point returns that status, by its name in status.h (IO_ERROR, NO_SPACE).
  *
+ * H5MARKET_FAULT_ONCE=PREFIX: of all processes only the first that gets to a NAME acts there: it
+ * creates the file PREFIX.NAME and writes its process id into it. So a successor of a killed
+ * process isn't killed, too, and a test knows that it happened, and to whom.
+ *
  * H5MARKET_FAULT_TRACE=FILE: each pass appends a line "NAME COUNT" to FILE. So a run without a
  * fault tells a test all the places where the next runs can die.
  *

@@ -134,11 +134,13 @@ struct mkt_save_order {
     uint64_t version;
     const void *image, *index; /* mapped until mkt_client_save_done */
     uint64_t image_bytes, index_bytes;
-    char *path; /* malloc'ed; where the file goes */
+    char *path;   /* malloc'ed; where the file goes */
+    char *former; /* malloc'ed; where it went in an attempt that didn't end; NULL: nowhere else */
     bool has_stub;
     struct mkt_file_identity file, placed; /* as in MKT_MSG_SAVE_ORDER */
 };
-/* Waits for an order; MKT_TIMED_OUT: none came in wait_ms. The caller frees order_out->path. */
+void mkt_save_order_fini(struct mkt_save_order *order);
+/* Waits for an order; MKT_TIMED_OUT: none came in wait_ms. The caller calls mkt_save_order_fini. */
 enum mkt_status mkt_client_save_next(struct mkt_client *client, uint32_t wait_ms,
                                      struct mkt_save_order *order_out, struct mkt_error *error);
 /* So many bytes were moved since the last time: waits while programs read or write. */

@@ -576,6 +576,20 @@ static void keep_rest(struct mkt_link *link, uint64_t processed)
         link->out_fd = -1;
 }
 
+/* With what came behind the WELCOME: the last answer. */
+static void take_input(struct mkt_link *link, struct mkt_link *from)
+{
+    uint8_t *own = link->in;
+    size_t own_capacity = link->in_capacity;
+    link->in = from->in;
+    link->in_capacity = from->in_capacity;
+    link->in_bytes = from->in_bytes;
+    link->in_used = from->in_used;
+    from->in = own;
+    from->in_capacity = own_capacity;
+    from->in_bytes = from->in_used = 0;
+}
+
 static void take_stream(struct mkt_link *link, struct mkt_link *from)
 {
     if (is_our_socket(link))
@@ -586,7 +600,7 @@ static void take_stream(struct mkt_link *link, struct mkt_link *from)
     link->dev = from->dev;
     link->ino = from->ino;
     link->heard_ms = mkt_now_ms();
-    link->in_bytes = link->in_used = 0;
+    take_input(link, from);
     from->ino = 0; /* the socket isn't its any more */
     mkt_link_close(from);
 }

@@ -59,6 +59,13 @@ static enum mkt_status map_order(struct mkt_client *client, const struct mkt_msg
     return status;
 }
 
+void mkt_save_order_fini(struct mkt_save_order *order)
+{
+    free(order->path);
+    free(order->former);
+    order->path = order->former = NULL;
+}
+
 enum mkt_status mkt_client_save_next(struct mkt_client *client, uint32_t wait_ms,
                                      struct mkt_save_order *order_out, struct mkt_error *error)
 {
@@ -73,11 +80,15 @@ enum mkt_status mkt_client_save_next(struct mkt_client *client, uint32_t wait_ms
                                    .placed = from.placed};
     memcpy(order.object, from.object, MKT_ID_BYTES);
     order.path = strndup(from.path.length > 0 ? from.path.data : "", from.path.length);
-    if (order.path == NULL)
+    if (from.former_path.length > 0)
+        order.former = strndup(from.former_path.data, from.former_path.length);
+    if (order.path == NULL || (order.former == NULL && from.former_path.length > 0)) {
+        mkt_save_order_fini(&order);
         return mkt_error_set(error, MKT_NO_MEMORY, "out of memory for an order");
+    }
     status = map_order(client, &from, &order, error); /* overwrites what `reply` points to */
     if (status != MKT_OK) {
-        free(order.path);
+        mkt_save_order_fini(&order);
         return status;
     }
     *order_out = order;

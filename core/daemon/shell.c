@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/base/fault.h"
 #include "core/daemon/archiver.h"
 #include "core/daemon/daemon.h"
 #include "core/daemon/drain.h"
@@ -89,11 +90,15 @@ static void send_order(struct mkt_daemon *daemon, struct mkt_connection *connect
                        const struct mkt_msg *message)
 {
     struct mkt_msg order = *message;
+    const char *former = NULL;
     char path[PATH_MAX];
 
     if (order.save_order.has_stub &&
-        mkt_stubs_path(daemon->stubs, order.save_order.object, path, sizeof(path)))
+        mkt_stubs_order(daemon->stubs, order.save_order.object, path, sizeof(path), &former))
         order.save_order.path = (struct mkt_bytes){path, (uint32_t)strlen(path)};
+    if (former)
+        order.save_order.former_path = (struct mkt_bytes){former, (uint32_t)strlen(former)};
+    mkt_fault_point("daemon.before-order");
     mkt_connection_send_message(connection, &order, -1);
 }
 
@@ -286,7 +291,10 @@ static void handle_greeted(struct mkt_daemon *daemon, struct mkt_connection *con
         break;
     case MKT_MSG_SAVE_DONE:
         log_failed_save(&message->save_done);
+        mkt_stubs_order_ended(daemon->stubs, message->save_done.object);
+        mkt_fault_point("daemon.save-done");
         mkt_market_message(daemon->market, connection->session, message, mkt_daemon_now_ms());
+        mkt_fault_point("daemon.save-noted");
         break;
     case MKT_MSG_MAP:
         handle_map(daemon, connection, message);

@@ -26,6 +26,7 @@ struct stub {
     uint8_t object[MKT_ID_BYTES];
     struct held_file *file;
     uint64_t since_ms;
+    char *ordered; /* where a file is being saved in its place; NULL: nowhere */
 };
 
 struct mkt_stubs {
@@ -42,7 +43,7 @@ struct scan {
     struct look {
         uint8_t object[MKT_ID_BYTES];
         struct held_file *file;
-        bool removed;
+        bool removed, replaced; /* replaced: something else is there */
     } looks[];
 };
 
@@ -81,6 +82,7 @@ static void take_out(struct mkt_stubs *stubs, struct stub *stub)
 {
     HASH_DEL(stubs->table, stub);
     put_file(stub->file);
+    free(stub->ordered);
     free(stub);
 }
 
@@ -118,6 +120,7 @@ static bool add(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES], str
     HASH_ADD(hh, stubs->table, object, MKT_ID_BYTES, stub);
     if (HASH_COUNT(stubs->table) > before)
         return true;
+    free(stub->ordered);
     free(stub);
     return false;
 }
@@ -166,6 +169,18 @@ static bool is_still_ours(const struct held_file *file)
            !mkt_stub_is_valid(&stub) || memcmp(stub.object, file->object, MKT_ID_BYTES) == 0;
 }
 
+/* The kernel says of a removed file where it was, and that it is deleted. */
+static void cut_deleted(int fd, char *path, size_t length)
+{
+    static const char mark[] = " (deleted)";
+    const size_t bytes = sizeof(mark) - 1;
+    struct stat info;
+
+    if (length > bytes && strcmp(path + length - bytes, mark) == 0 && fstat(fd, &info) == 0 &&
+        info.st_nlink == 0)
+        path[length - bytes] = '\0';
+}
+
 /* Where the file of a descriptor is now, as far as the kernel tells. */
 static bool path_of(int fd, char *path_out, size_t capacity)
 {
@@ -176,6 +191,7 @@ static bool path_of(int fd, char *path_out, size_t capacity)
     if (length <= 0 || path_out[0] != '/')
         return false;
     path_out[length] = '\0';
+    cut_deleted(fd, path_out, (size_t)length);
     return true;
 }
 
@@ -209,12 +225,27 @@ static void removal_done(uv_work_t *work, int status)
     free(removal);
 }
 
-bool mkt_stubs_path(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES], char *path_out,
-                    size_t capacity)
+bool mkt_stubs_order(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES], char *path_out,
+                     size_t capacity, const char **former_out)
 {
-    const struct stub *stub = find(stubs, object);
+    struct stub *stub = find(stubs, object);
 
-    return stub && path_of(stub->file->fd, path_out, capacity);
+    if (!stub || !path_of(stub->file->fd, path_out, capacity))
+        return false;
+    *former_out = stub->ordered && strcmp(stub->ordered, path_out) != 0 ? stub->ordered : NULL;
+    if (!stub->ordered)
+        stub->ordered = strdup(path_out);
+    return true;
+}
+
+void mkt_stubs_order_ended(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES])
+{
+    struct stub *stub = find(stubs, object);
+
+    if (!stub)
+        return;
+    free(stub->ordered);
+    stub->ordered = NULL;
 }
 
 void mkt_stubs_drop(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES], bool unlink)
@@ -231,6 +262,7 @@ void mkt_stubs_drop(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES],
         if (uv_queue_work(&stubs->daemon->loop, &removal->work, removal_work, removal_done) == 0) {
             mkt_keeper_forget(stubs->daemon->keeper, mkt_kept_key_of_object(object));
             HASH_DEL(stubs->table, stub);
+            free(stub->ordered);
             free(stub);
             return;
         }
@@ -249,25 +281,32 @@ void mkt_stubs_drop_all(struct mkt_stubs *stubs)
     }
 }
 
+static bool is_removed(struct held_file *file)
+{
+    struct stat facts;
+
+    if (fstat(file->fd, &facts) != 0)
+        return errno == ESTALE || errno == ENOENT;
+    if (facts.st_nlink == 0)
+        return true;
+    if (facts.st_mtim.tv_sec == file->mtime.tv_sec && facts.st_mtim.tv_nsec == file->mtime.tv_nsec)
+        return false;
+    file->mtime = facts.st_mtim;
+    return !is_still_ours(file);
+}
+
 static void scan_work(uv_work_t *work)
 {
     struct scan *scan = work->data;
+    char path[PATH_MAX];
     struct stat facts;
 
     for (size_t i = 0; i < scan->count; i++) {
         struct look *look = &scan->looks[i];
-        struct held_file *file = look->file;
 
-        if (fstat(file->fd, &facts) != 0) {
-            look->removed = errno == ESTALE || errno == ENOENT;
-            continue;
-        }
-        look->removed = facts.st_nlink == 0;
-        if (facts.st_mtim.tv_sec == file->mtime.tv_sec &&
-            facts.st_mtim.tv_nsec == file->mtime.tv_nsec)
-            continue;
-        look->removed |= !is_still_ours(file);
-        file->mtime = facts.st_mtim;
+        look->removed = is_removed(look->file);
+        look->replaced = look->removed && path_of(look->file->fd, path, sizeof(path)) &&
+                         lstat(path, &facts) == 0;
     }
 }
 
@@ -282,7 +321,7 @@ static void scan_done(uv_work_t *work, int status)
         struct look *look = &scan->looks[i];
         struct stub *stub = find(stubs, look->object);
         if (status == 0 && look->removed && stub && stub->file == look->file &&
-            mkt_market_stub_removed(stubs->daemon->market, look->object, now_ms) &&
+            mkt_market_stub_removed(stubs->daemon->market, look->object, look->replaced, now_ms) &&
             find(stubs, look->object) == stub)
             forget(stubs, stub);
         put_file(look->file);

@@ -26,8 +26,11 @@ void mkt_stubs_drop_all(struct mkt_stubs *stubs);
 void mkt_stubs_scan(struct mkt_stubs *stubs);
 uint32_t mkt_stubs_count(const struct mkt_stubs *stubs);
 
-/* Where the stub is now; false: not known. */
-bool mkt_stubs_path(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES], char *path_out,
-                    size_t capacity);
+/* A file is ordered for where the stub is now; false: not known. *former_out is where one was
+ * ordered for that no attempt has ended since; NULL: nowhere. Valid until the next call. */
+bool mkt_stubs_order(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES], char *path_out,
+                     size_t capacity, const char **former_out);
+/* The attempt ended. */
+void mkt_stubs_order_ended(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES]);
 
 #endif

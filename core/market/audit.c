@@ -103,6 +103,20 @@ static void audit_sessions(struct audit *audit)
     }
 }
 
+static bool awaits(const struct group *group)
+{
+    const struct group *closer;
+
+    if (!group->awaits)
+        return false;
+    DL_FOREACH2(group->awaits->save.closers, closer, await_next)
+    {
+        if (closer == group)
+            return true;
+    }
+    return false;
+}
+
 static void audit_members(struct audit *audit, const struct group *group)
 {
     uint32_t left = 0, present = 0, committed = 0;
@@ -131,8 +145,7 @@ static void audit_members(struct audit *audit, const struct group *group)
           "file %llu has %u commits, not %u", (unsigned long long)group->file, committed,
           group->committed);
     AUDIT(audit,
-          committed == 0 || (group->published ? group->awaits && group->awaits->save.closer == group
-                                              : group->timed && !group->poisoned),
+          committed == 0 || (group->published ? awaits(group) : group->timed && !group->poisoned),
           "commits of file %llu wait for ever", (unsigned long long)group->file);
 }
 
@@ -232,7 +245,7 @@ static uint32_t count_pins(const struct mkt_market *market, const struct version
         pins++;
         *readers_out += group->state == GROUP_READING;
     }
-    return pins + (version->save.saver != NULL);
+    return pins + (version->save.saver != NULL || version->save.held);
 }
 
 static void audit_save(struct audit *audit, const struct version *version)
@@ -255,8 +268,14 @@ static void audit_save(struct audit *audit, const struct version *version)
           (save->saver != NULL) == (save->state == SAVE_RUNNING || save->state == SAVE_PLACING),
           "version %llu of '%s' and its saver do not fit", (unsigned long long)version->number,
           version->object->name.path);
-    AUDIT(audit, !version->retired || (save->state != SAVE_PENDING && save->state != SAVE_SAVED),
+    AUDIT(audit,
+          !version->retired || save->state != SAVE_PENDING || (save->held && save->placed.ino != 0),
           "a retired version is still to be saved");
+    AUDIT(audit, !version->retired || save->state != SAVE_SAVED,
+          "a retired version can be evicted");
+    AUDIT(audit, !save->held || (version->retired && save->state == SAVE_PENDING),
+          "a version is held for no reason");
+    AUDIT(audit, !save->closers || unsaved, "somebody waits for a version that nobody will save");
 }
 
 static void audit_drains(struct audit *audit)
@@ -274,13 +293,15 @@ static void audit_drains(struct audit *audit)
 static void audit_saves(struct audit *audit)
 {
     const struct version *version;
+    const struct group *closer;
     uint64_t count = 0;
     uint32_t awaited = 0;
 
     DL_FOREACH2(audit->market->unsaved, version, save_next)
     {
         count++;
-        awaited += version->save.closer != NULL;
+        DL_FOREACH2(version->save.closers, closer, await_next)
+        awaited++;
     }
     AUDIT(audit, awaited == audit->market->awaited, "%u closes wait for files, not %u", awaited,
           audit->market->awaited);

@@ -219,9 +219,7 @@ static void publish(struct mkt_market *market, struct group *group, struct versi
     group->published = !keep_open;
     if (group->published && version->save.state == SAVE_PENDING &&
         version->save.durability == MKT_DURABILITY_CLOSE) {
-        version->save.closer = group;
-        group->awaits = version;
-        market->awaited++;
+        mkt_save_await(market, version, group);
     } else {
         answer_all(market, group, group->version_number);
     }

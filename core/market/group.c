@@ -128,10 +128,7 @@ static void group_destroy(struct mkt_market *market, struct group *group)
     }
     mkt_bytes_free_ranges(market, &group->spoilt);
     mkt_image_drop(market, group->image);
-    if (group->awaits) {
-        group->awaits->save.closer = NULL;
-        market->awaited--;
-    }
+    mkt_save_await_no_more(market, group);
     if (group->version_open)
         mkt_version_unpin(market, group->version_open, group->state == GROUP_READING);
     if (group->object) {

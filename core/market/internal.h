@@ -154,11 +154,12 @@ enum save_state {
 struct save {
     enum save_state state;
     uint32_t durability, priority;
-    uint32_t tries;                  /* failed ones */
-    uint64_t retry_ms;               /* PENDING: not before */
-    struct session *saver;           /* RUNNING, PLACING */
-    struct mkt_file_identity placed; /* dev and ino of what PLACING puts there */
-    struct group *closer; /* whose ranks' COMMITs are answered when it is saved; NULL: none */
+    uint32_t tries, deaths; /* attempts that failed; whose saver ended meanwhile */
+    uint64_t retry_ms;      /* PENDING: not before */
+    struct session *saver;  /* RUNNING, PLACING */
+    bool held; /* pinned since it is PENDING although retired: its file may be at its place */
+    struct mkt_file_identity placed; /* of what PLACING puts there */
+    struct group *closers;           /* whose ranks' COMMITs are answered when it is saved; list */
 };
 
 struct version {
@@ -268,7 +269,8 @@ struct group {
     uint32_t pieces;
     bool published;         /* for the last time: what is left are ranks to be answered */
     struct version *awaits; /* its file has to be safe before the COMMITs are answered */
-    struct ranges spoilt;   /* added after the poisoning */
+    struct group *await_prev, *await_next; /* of those that await it */
+    struct ranges spoilt;                  /* added after the poisoning */
     struct mkt_array *listed;
     uint32_t listed_count, listed_capacity;
     struct held_image *image;
@@ -340,7 +342,7 @@ struct mkt_market {
     struct version *saved;    /* SAVED and not retired, the first to be given up first */
     uint64_t evictable_count; /* of saved */
     uint64_t unsaved_count, unsaved_bytes;
-    uint32_t awaited; /* of the unsaved: those whose writers' closes wait for them */
+    uint32_t awaited; /* closes that wait for an unsaved version */
     uint64_t saves, saved_bytes, yielded_ms;
     uint64_t foreground_ms;   /* when a program last asked for something */
     uint64_t rate_allowed_ms; /* a limited rate: when archivers may go on */
@@ -389,7 +391,7 @@ void mkt_journal_message(struct mkt_market *market, uint64_t session, const stru
                          uint64_t now_ms);
 void mkt_journal_tick(struct mkt_market *market, uint64_t now_ms);
 void mkt_journal_stub_removed(struct mkt_market *market, const uint8_t object[MKT_ID_BYTES],
-                              uint64_t now_ms);
+                              bool replaced, uint64_t now_ms);
 void mkt_journal_no_pages(struct mkt_market *market, uint64_t session, uint64_t request,
                           const struct mkt_extent *extent, uint64_t now_ms);
 /* The operations, as far as they are for a replay to do. */
@@ -459,6 +461,8 @@ void mkt_set_put(struct mkt_market *market, struct set *set);
 /* The object is known by this real file from now on, and has no stub any more. */
 void mkt_object_set_file(struct mkt_market *market, struct object *object,
                          const struct mkt_file_identity *file);
+/* Something else is where its stub was: from now on it goes by its place. */
+void mkt_object_lose_stub(struct mkt_market *market, struct object *object);
 /* Takes it out of the tables if it has neither version nor writer. */
 void mkt_object_settle(struct mkt_market *market, struct object *object, const char *why);
 /* All versions retire, and it goes, whoever writes it. Returns how many versions. */
@@ -531,6 +535,8 @@ void mkt_group_reap(struct mkt_market *market);
 void mkt_save_begin(struct mkt_market *market, struct version *version);
 /* It retires: unless its save has begun, it won't be saved any more. */
 void mkt_save_give_up(struct mkt_market *market, struct version *version);
+/* At the market's end: what is held although it is retired. */
+void mkt_save_drop_held(struct mkt_market *market);
 /* It must not go before it is saved. */
 bool mkt_save_is_owed(const struct version *version);
 /* Gives up a saved version that nobody reads, for its memory. False: there is none. */
@@ -551,6 +557,10 @@ const char *mkt_save_notice(struct mkt_market *market, const struct session *ses
 bool mkt_save_cancel(struct mkt_market *market, struct session *session, uint64_t request);
 /* True while a file of it may be on its way to its place. */
 bool mkt_save_is_placing(const struct mkt_market *market, const struct object *object);
+/* The object whose file the name's may be, if that was put there and isn't reported yet; or NULL.
+ */
+struct object *mkt_save_find_placing(const struct mkt_market *market,
+                                     const struct owned_name *name);
 /* Its waits end, and what it was saving is to be saved by another. */
 void mkt_save_forget(struct mkt_market *market, struct session *session);
 /* Orders for archivers that wait, answers for who waits for them. */
@@ -558,6 +568,9 @@ void mkt_save_serve(struct mkt_market *market);
 void mkt_save_tick(struct mkt_market *market);
 
 /* ---- commit.c ---- */
+/* The group's COMMITs are answered when the version is safe. */
+void mkt_save_await(struct mkt_market *market, struct version *version, struct group *group);
+void mkt_save_await_no_more(struct mkt_market *market, struct group *group);
 /* Answers the COMMITs of a group that waited for its file: MKT_OK, or why it isn't safe. */
 void mkt_commit_saved(struct mkt_market *market, struct group *group, enum mkt_status status,
                       const char *why);

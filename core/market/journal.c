@@ -28,7 +28,7 @@ enum call_kind {
 struct call_disk {
     uint32_t kind, bytes;
     uint64_t session, now_ms;
-    uint64_t detail; /* a pid, a request, or arena and status */
+    uint64_t detail; /* a pid, a request, arena and status, or whether it was replaced */
 };
 _Static_assert(sizeof(struct call_disk) == 32, "a record's head");
 _Static_assert(sizeof(struct call_disk) + MKT_FRAME_MAX_BYTES <= MKT_CALL_MAX_BYTES, "it fits");
@@ -111,13 +111,16 @@ void mkt_journal_tick(struct mkt_market *market, uint64_t now_ms)
 }
 
 void mkt_journal_stub_removed(struct mkt_market *market, const uint8_t object[MKT_ID_BYTES],
-                              uint64_t now_ms)
+                              bool replaced, uint64_t now_ms)
 {
     struct call_disk *call = start(market);
 
     if (call)
         keep(market, call,
-             (struct call_disk){.kind = CALL_STUB_REMOVED, .bytes = MKT_ID_BYTES, .now_ms = now_ms},
+             (struct call_disk){.kind = CALL_STUB_REMOVED,
+                                .bytes = MKT_ID_BYTES,
+                                .now_ms = now_ms,
+                                .detail = replaced},
              object);
 }
 
@@ -234,7 +237,7 @@ static enum mkt_status replay_call(struct mkt_market *market, const struct call_
     case CALL_STUB_REMOVED:
         if (call->bytes != MKT_ID_BYTES)
             return MKT_CORRUPT;
-        mkt_market_stub_removed(market, payload, call->now_ms);
+        mkt_market_stub_removed(market, payload, call->detail != 0, call->now_ms);
         return MKT_OK;
     case CALL_NO_PAGES:
         return replay_no_pages(market, call, payload);

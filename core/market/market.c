@@ -59,6 +59,7 @@ void mkt_market_destroy(struct mkt_market *market)
         object->has_stub = false; /* stubs outlive a daemon */
         mkt_object_withdraw(market, object, true, "the market ended");
     }
+    mkt_save_drop_held(market);
     HASH_ITER (hh, market->sessions, session, next_session) {
         HASH_DEL(market->sessions, session);
         mkt_session_free(session);
@@ -291,17 +292,22 @@ void mkt_market_message(struct mkt_market *market, uint64_t id, const struct mkt
 }
 
 bool mkt_market_stub_removed(struct mkt_market *market, const uint8_t id[MKT_ID_BYTES],
-                             uint64_t now_ms)
+                             bool replaced, uint64_t now_ms)
 {
     struct object *object = mkt_object_by_id(market, id);
+    const struct version *newest = object ? mkt_version_visible(object) : NULL;
 
     /* Not while its own file takes the stub's place. */
     if (object && mkt_save_is_placing(market, object))
         return false;
     if (!object || !object->has_stub)
         return true;
-    mkt_journal_stub_removed(market, id, now_ms);
+    mkt_journal_stub_removed(market, id, replaced, now_ms);
     market->now_ms = now_ms;
+    if (replaced && newest && mkt_save_is_owed(newest)) {
+        mkt_object_lose_stub(market, object);
+        return true;
+    }
     mkt_object_get(object);
     mkt_object_withdraw(market, object, true, "withdrawn: its file was removed");
     mkt_open_wake(market, object, now_ms);

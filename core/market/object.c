@@ -84,6 +84,9 @@ struct object *mkt_object_by_name(const struct mkt_market *market, const struct 
     if (!mkt_id_is_zero(name->object))
         return mkt_object_by_id(market, name->object);
     if (name->file_ino != 0) {
+        object = mkt_save_find_placing(market, name);
+        if (object)
+            return object;
         object = by_file(market, name);
         if (object)
             *file_differs_out = object->name.file_size != name->file_size ||
@@ -326,6 +329,13 @@ void mkt_object_set_file(struct mkt_market *market, struct object *object,
     /* Without memory for it the object can be found by its id only; the file has its data. */
     if (table_enter(market, object) != MKT_OK)
         table_remove(market, object);
+}
+
+void mkt_object_lose_stub(struct mkt_market *market, struct object *object)
+{
+    static const struct mkt_file_identity none = {.ino = 0};
+
+    mkt_object_set_file(market, object, &none);
 }
 
 void mkt_object_get(struct object *object)

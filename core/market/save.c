@@ -41,17 +41,33 @@ static void leave_saved(struct mkt_market *market, struct version *version)
     market->evictable_count--;
 }
 
-static void answer_closer(struct mkt_market *market, struct version *version,
-                          enum mkt_status status, const char *why)
-{
-    struct group *group = version->save.closer;
+/* ---- closes that wait ---- */
 
-    if (!group)
+void mkt_save_await(struct mkt_market *market, struct version *version, struct group *group)
+{
+    market->awaited++;
+    group->awaits = version;
+    DL_APPEND2(version->save.closers, group, await_prev, await_next);
+}
+
+void mkt_save_await_no_more(struct mkt_market *market, struct group *group)
+{
+    if (!group->awaits)
         return;
-    version->save.closer = NULL;
-    group->awaits = NULL;
     market->awaited--;
-    mkt_commit_saved(market, group, status, why);
+    DL_DELETE2(group->awaits->save.closers, group, await_prev, await_next);
+    group->awaits = NULL;
+}
+
+static void answer_closers(struct mkt_market *market, struct version *version,
+                           enum mkt_status status, const char *why)
+{
+    struct group *group;
+
+    while ((group = version->save.closers)) {
+        mkt_save_await_no_more(market, group);
+        mkt_commit_saved(market, group, status, why);
+    }
 }
 
 static bool is_running(const struct version *version)
@@ -59,15 +75,65 @@ static bool is_running(const struct version *version)
     return version->save.state == SAVE_RUNNING || version->save.state == SAVE_PLACING;
 }
 
+static bool is_unsaved(const struct version *version)
+{
+    return version->save.state != SAVE_NONE && version->save.state != SAVE_SAVED;
+}
+
+/* It won't be saved any more. Who waits for it waits for its successor, which is as good; without
+ * one it was withdrawn, and nothing is left to wait for. */
+static void pass_closers_on(struct mkt_market *market, struct version *version)
+{
+    struct version *newest = mkt_version_newest(version->object);
+    struct group *group;
+
+    if (!newest || newest == version || !is_unsaved(newest)) {
+        answer_closers(market, version, MKT_OK, NULL);
+        return;
+    }
+    while ((group = version->save.closers)) {
+        mkt_save_await_no_more(market, group);
+        mkt_save_await(market, newest, group);
+    }
+}
+
+/* Its file may be at its place already, and has to be looked after before anything else of that
+ * object is saved: so it stays, even if it is retired. */
+static void hold(struct version *version)
+{
+    version->save.held = true;
+    mkt_version_pin(version, false);
+}
+
 void mkt_save_give_up(struct mkt_market *market, struct version *version)
 {
+    if (is_running(version))
+        return;
+    if (version->save.state == SAVE_PENDING && version->save.placed.ino != 0) {
+        if (version->retired)
+            hold(version);
+        return;
+    }
     if (version->save.state == SAVE_PENDING)
         leave_unsaved(market, version);
     else if (version->save.state == SAVE_SAVED)
         leave_saved(market, version);
-    if (!is_running(version)) {
+    version->save.state = SAVE_NONE;
+    pass_closers_on(market, version);
+}
+
+void mkt_save_drop_held(struct mkt_market *market)
+{
+    struct version *version, *next;
+
+    DL_FOREACH_SAFE2(market->unsaved, version, next, save_next)
+    {
+        if (!version->save.held)
+            continue;
+        version->save.held = false;
+        leave_unsaved(market, version);
         version->save.state = SAVE_NONE;
-        answer_closer(market, version, MKT_OK, NULL); /* its successor has been asked for */
+        mkt_version_unpin(market, version, false);
     }
 }
 
@@ -148,11 +214,25 @@ bool mkt_save_evict(struct mkt_market *market)
 static bool comes_before(const struct mkt_market *market, const struct version *a,
                          const struct version *b)
 {
-    if ((a->save.closer != NULL) != (b->save.closer != NULL))
-        return a->save.closer != NULL;
+    if ((a->save.closers != NULL) != (b->save.closers != NULL))
+        return a->save.closers != NULL;
     if (market->drains > 0 && a->object->backup != b->object->backup)
         return a->object->backup;
     return a->save.priority > b->save.priority;
+}
+
+/* One at a time of an object, in their order. */
+static bool is_first(const struct mkt_market *market, const struct version *version)
+{
+    const struct version *other;
+
+    DL_FOREACH2(market->unsaved, other, save_next)
+    {
+        if (other->object == version->object && other != version &&
+            (is_running(other) || (other->number < version->number && other->save.placed.ino != 0)))
+            return false;
+    }
+    return true;
 }
 
 /* The next to be saved: by priority, then the oldest. */
@@ -164,7 +244,7 @@ static struct version *pick(const struct mkt_market *market)
     {
         if (version->save.state != SAVE_PENDING || version->save.retry_ms > market->now_ms)
             continue;
-        if (!best || comes_before(market, version, best))
+        if ((!best || comes_before(market, version, best)) && is_first(market, version))
             best = version;
     }
     return best;
@@ -187,7 +267,9 @@ static void send_order(struct mkt_market *market, struct session *session, uint6
 
     version->save.state = SAVE_RUNNING;
     version->save.saver = session;
-    mkt_version_pin(version, false);
+    if (!version->save.held)
+        mkt_version_pin(version, false);
+    version->save.held = false; /* its saver holds it */
     memcpy(order.save_order.object, object->id, MKT_ID_BYTES);
     order.save_order.version = version->number;
     order.save_order.index = version->index;
@@ -222,24 +304,26 @@ static struct version *find_running(struct mkt_market *market, struct session *s
  * be at its place already: then that has to be found out first. */
 static bool may_be_tried(const struct version *version)
 {
-    return version == mkt_version_visible(version->object) || version->save.placed.ino != 0;
+    return (!version->retired && version == mkt_version_visible(version->object)) ||
+           version->save.placed.ino != 0;
 }
 
-/* The save ended, in whichever way: the version is no longer its saver's. */
+/* The save ended, in whichever way: the version is no longer its saver's, and its pin is gone. */
 static void end_run(struct mkt_market *market, struct version *version, enum save_state state)
 {
     version->save.saver = NULL;
-    if (state == SAVE_PENDING && !version->retired && may_be_tried(version)) {
+    if (state == SAVE_PENDING && may_be_tried(version)) {
         version->save.state = SAVE_PENDING;
+        if (version->retired)
+            hold(version);
     } else {
         leave_unsaved(market, version);
         version->save.state = state == SAVE_SAVED && !version->retired ? SAVE_SAVED : SAVE_NONE;
         if (version->save.state == SAVE_SAVED)
             enter_saved(market, version);
+        pass_closers_on(market, version);
     }
-    if (!version->save.closer || version->save.state != SAVE_NONE)
-        return;
-    answer_closer(market, version, MKT_OK, NULL);
+    mkt_version_unpin(market, version, false);
 }
 
 void mkt_save_place(struct mkt_market *market, struct session *session, const struct mkt_msg *msg)
@@ -273,6 +357,21 @@ bool mkt_save_is_placing(const struct mkt_market *market, const struct object *o
     return false;
 }
 
+struct object *mkt_save_find_placing(const struct mkt_market *market, const struct owned_name *name)
+{
+    const struct version *version;
+
+    DL_FOREACH2(market->unsaved, version, save_next)
+    {
+        const struct mkt_file_identity *placed = &version->save.placed;
+
+        if (placed->ino != 0 && placed->ino == name->file_ino && placed->dev == name->file_dev &&
+            !version->object->gone)
+            return version->object;
+    }
+    return NULL;
+}
+
 /* Its file is where the stub was, or the former file: that is what the object is known by now. */
 static void take_file(struct mkt_market *market, struct version *version,
                       const struct mkt_file_identity *file)
@@ -289,63 +388,27 @@ static void take_file(struct mkt_market *market, struct version *version,
     mkt_object_set_file(market, object, file);
 }
 
-static void keep_reason(struct mkt_market *market, struct object *object,
-                        const struct mkt_bytes *text)
+/* The more often it failed, the later it is tried again. */
+static void put_off(struct mkt_market *market, struct save *save, uint32_t failures)
 {
-    char *reason = strndup(text->length ? text->data : "", text->length);
+    uint64_t pause_ms = RETRY_FIRST_MS << (failures < 6 ? failures : 6);
 
-    if (!object->save_failure || !reason || strcmp(object->save_failure, reason) != 0) {
-        object->save_told = false;
-        market->has_save_news = true;
-    }
-    free(object->save_failure);
-    object->save_failure = reason;
-}
-
-const char *mkt_save_notice(struct mkt_market *market, const struct session *session,
-                            const struct object *object, char text[MKT_SAVE_NOTICE_BYTES])
-{
-    const struct version *version;
-    uint32_t told = 0, untold = 0;
-
-    text[0] = '\0';
-    if (!market->has_save_news)
-        return text;
-    DL_FOREACH2(market->unsaved, version, save_next)
-    {
-        struct object *failed = version->object;
-
-        if (!failed->save_failure || failed->save_told)
-            continue;
-        if (failed != object && failed->writer_session != session->id) {
-            untold++;
-            continue;
-        }
-        failed->save_told = true;
-        if (told++ == 0)
-            snprintf(text, MKT_SAVE_NOTICE_BYTES - 64,
-                     "'%s' is not on disk yet, it stays in memory: %s",
-                     mkt_path_text(failed->name.path), failed->save_failure);
-    }
-    if (told > 1)
-        snprintf(text + strlen(text), 64, " (and %u more files; `h5market ls`)", told - 1);
-    market->has_save_news = untold > 0;
-    return text;
+    save->retry_ms = market->now_ms + (pause_ms < RETRY_LAST_MS ? pause_ms : RETRY_LAST_MS);
+    mkt_note_deadline(market, save->retry_ms);
 }
 
 static void note_failure(struct mkt_market *market, struct version *version,
                          const struct mkt_msg_save_done *done)
 {
     struct save *save = &version->save;
-    uint64_t pause_ms = RETRY_FIRST_MS << (save->tries < 6 ? save->tries : 6);
 
-    keep_reason(market, version->object, &done->text);
-    save->placed = (struct mkt_file_identity){.ino = 0}; /* its saver knows that it isn't there */
-    save->tries += save->tries < UINT32_MAX;
-    save->retry_ms = market->now_ms + (pause_ms < RETRY_LAST_MS ? pause_ms : RETRY_LAST_MS);
-    mkt_note_deadline(market, save->retry_ms);
-    answer_closer(market, version, done->status,
-                  version->object->save_failure ? version->object->save_failure : "");
+    free(version->object->save_failure);
+    version->object->save_failure =
+        strndup(done->text.length ? done->text.data : "", done->text.length);
+    save->placed = done->file; /* ino 0: its saver knows that it isn't there */
+    put_off(market, save, save->tries++);
+    answer_closers(market, version, done->status,
+                   version->object->save_failure ? version->object->save_failure : "");
 }
 
 void mkt_save_done(struct mkt_market *market, struct session *session, const struct mkt_msg *msg)
@@ -366,9 +429,8 @@ void mkt_save_done(struct mkt_market *market, struct session *session, const str
     } else {
         note_failure(market, version, done);
     }
-    answer_closer(market, version, MKT_OK, NULL);
+    answer_closers(market, version, MKT_OK, NULL);
     end_run(market, version, done->status == MKT_OK ? SAVE_SAVED : SAVE_PENDING);
-    mkt_version_unpin(market, version, false);
     if (set)
         mkt_set_apply(market, set);
     mkt_object_put(market, object);
@@ -553,8 +615,10 @@ void mkt_save_forget(struct mkt_market *market, struct session *session)
     {
         if (version->save.saver != session)
             continue;
+        /* Once may be chance; what kills its savers must not keep the others from being saved. */
+        if (version->save.deaths++ > 0)
+            put_off(market, &version->save, version->save.deaths - 2);
         end_run(market, version, SAVE_PENDING);
-        mkt_version_unpin(market, version, false);
     }
 }
 

@@ -176,6 +176,7 @@ static void walk_save_order(struct mkt_codec *codec, struct mkt_msg_save_order *
     walk_identity(codec, &order->placed);
     mkt_codec_bool(codec, &order->has_stub);
     mkt_codec_bytes(codec, &order->path);
+    mkt_codec_bytes(codec, &order->former_path);
 }
 
 static void walk_save_done(struct mkt_codec *codec, struct mkt_msg_save_done *done)

@@ -290,6 +290,8 @@ struct mkt_msg_save_order { /* the version is pinned until SAVE_DONE or the end 
     uint64_t version;
     struct mkt_extent image, index;
     struct mkt_bytes path; /* where the file goes: that of the stub, if it has one, of the moment */
+    struct mkt_bytes former_path; /* where it was to go when an attempt that didn't end began; empty:
+                                     at the same */
     bool has_stub;
     struct mkt_file_identity file;   /* what it is written over */
     struct mkt_file_identity placed; /* dev and ino of the file that an attempt which didn't end was
@@ -308,7 +310,8 @@ struct mkt_msg_save_done { /* answered by SAVE_NOTED */
     uint64_t version;
     uint32_t status;               /* enum mkt_status; MKT_OK: it is on disk */
     struct mkt_bytes text;         /* why not */
-    struct mkt_file_identity file; /* that stands there now */
+    struct mkt_file_identity file; /* that stands there now; if it failed: what of it is there all
+                                      the same, ino 0 for nothing */
 };
 struct mkt_msg_save_wait { /* answered when nothing is unsaved, or at the time */
     bool all;              /* else the name's object */

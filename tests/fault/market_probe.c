@@ -11,8 +11,8 @@
  *   read PATH MIB                reads the newest version and checks every element
  *   read-and-stay PATH MIB       opens it, stays, then reads and checks
  *   status KEY[.KEY]             prints one entry of the daemon's state
- *   rm PATH                      withdraws
- *   stop [discard]
+ *   saved PATH MS                waits until its file is on disk (PATH "": all); prints how many
+ * are not, and why rm PATH                      withdraws stop [discard]
  */
 #include "core/client/client.h"
 #include "core/geometry/piece_layout.h"
@@ -184,6 +184,18 @@ static int print_status(char *keys)
     return 0;
 }
 
+/* Waits until nothing, or the file, is to be saved; prints how many files are, and why not. */
+static int wait_saved(const char *path, const char *wait_ms)
+{
+    struct mkt_save_state state;
+
+    if (mkt_client_save_wait(client, path[0] ? path : NULL, (uint32_t)atoi(wait_ms), &state,
+                             &error) != MKT_OK)
+        return fail("saved");
+    printf("%" PRIu64 " %" PRIu64 " %s\n", state.files, state.failing, state.text);
+    return state.files > 0;
+}
+
 static int write_steps(int argc, char **argv)
 {
     int steps = argc > 4 ? atoi(argv[4]) : 1;
@@ -212,6 +224,8 @@ static int run(int argc, char **argv)
         return mkt_client_stop(client, argc > 2, &error) == MKT_OK ? 0 : fail("stop");
     if (argc > 2 && strcmp(argv[1], "status") == 0)
         return print_status(argv[2]);
+    if (argc > 3 && strcmp(argv[1], "saved") == 0)
+        return wait_saved(argv[2], argv[3]);
     if (argc > 2 && strcmp(argv[1], "rm") == 0)
         return mkt_client_withdraw(client, argv[2], &versions, &error) == MKT_OK ? 0 : fail("rm");
     if (argc > 3 && strncmp(argv[1], "read", 4) == 0)

@@ -318,7 +318,7 @@ void world_stub_removed(unsigned at)
     memcpy(object, world.removed[at], MKT_ID_BYTES);
     memmove(world.removed[at], world.removed[at + 1], (--world.removals - at) * MKT_ID_BYTES);
     memory_enter();
-    mkt_market_stub_removed(world.market, object, world.now);
+    mkt_market_stub_removed(world.market, object, one_in(3), world.now);
     memory_leave();
 }
 

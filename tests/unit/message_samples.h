@@ -167,6 +167,7 @@ static inline void sample_small(uint64_t *state, struct message_sample *sample)
         sample_fill(state, &msg->save_order, sizeof(msg->save_order));
         msg->save_order.has_stub = random_below(state, 2) == 1;
         msg->save_order.path = sample_text(state, sample);
+        msg->save_order.former_path = sample_text(state, sample);
         break;
     case MKT_MSG_SAVE_DONE:
         sample_fill(state, &msg->save_done, sizeof(msg->save_done));

@@ -3,6 +3,7 @@
 #include "core/base/fault.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -117,6 +118,25 @@ static void test_fault_trace_names_each_pass(void **state)
     unlink(path);
 }
 
+static void test_fault_once_acts_in_one_process(void **state)
+{
+    char folder[] = "/tmp/mkt-fault-XXXXXX", prefix[64], path[64], text[32] = "";
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(prefix, sizeof(prefix), "%s/once", folder);
+    snprintf(path, sizeof(path), "%s/once.a.b", folder);
+    setenv("H5MARKET_FAULT_ONCE", prefix, 1);
+    int first = run_child("a.b:kill:2", NULL, 0), second = run_child("a.b:kill:2", NULL, 0);
+    unsetenv("H5MARKET_FAULT_ONCE");
+    int fd = open(path, O_RDONLY);
+    assert_true(fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 && atoi(text) > 0);
+    close(fd);
+    unlink(path);
+    rmdir(folder);
+    assert_true(WIFSIGNALED(first) && WTERMSIG(first) == SIGKILL);
+    assert_true(WIFEXITED(second) && WEXITSTATUS(second) == PASSES);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -126,6 +146,7 @@ int main(void)
         cmocka_unit_test(test_fault_sleep_sleeps),
         cmocka_unit_test(test_fault_wrong_variable_faults_nothing),
         cmocka_unit_test(test_fault_trace_names_each_pass),
+        cmocka_unit_test(test_fault_once_acts_in_one_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

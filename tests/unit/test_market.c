@@ -1029,7 +1029,7 @@ static void test_withdrawn_while_written_leaves_nothing(void **state)
     say(2, waiting(stub_msg("a.h5", MKT_INTENT_READ, 5), 0, 5000));
     add(1, file.file, 0, granted(1, 64), false);
     uint8_t object[MKT_ID_BYTES] = {5};
-    mkt_market_stub_removed(shell.market, object, shell.now);
+    mkt_market_stub_removed(shell.market, object, false, shell.now);
     audit();
     take_error(2, MKT_NOT_FOUND, "withdrawn: its file was removed");
     commit(1, file.file);

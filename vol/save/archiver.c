@@ -16,9 +16,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define IDLE_MS   10000u
-#define NICE      10
-#define TRIES_MAX 3
+#define IDLE_MS 10000u
+#define NICE    10
 
 static volatile sig_atomic_t interrupted;
 
@@ -44,10 +43,16 @@ static enum mkt_status write_version(struct mkt_client *client, const struct mkt
     enum mkt_status status = mkt_save_version(&deposit->target, client, &version, &progress, error);
 
     if (status == MKT_OK)
+        status = mkt_fault_point("archiver.written");
+    if (status == MKT_OK)
         status = mkt_save_deposit_complete(deposit, &file, error);
-    return status == MKT_OK ? mkt_client_save_place(client, order, &file, error) : status;
+    if (status == MKT_OK)
+        status = mkt_client_save_place(client, order, &file, error);
+    mkt_fault_point("archiver.place-answered");
+    return status;
 }
 
+/* *file_out is also set after a failure, to what stands there all the same. */
 static enum mkt_status save(struct mkt_client *client, const struct mkt_save_order *order,
                             struct mkt_file_identity *file_out, struct mkt_error *error)
 {
@@ -58,6 +63,8 @@ static enum mkt_status save(struct mkt_client *client, const struct mkt_save_ord
         status = write_version(client, order, &deposit, error);
     if (status == MKT_OK)
         status = mkt_save_deposit_place(&deposit, file_out, error);
+    if (status != MKT_OK)
+        *file_out = deposit.there;
     mkt_save_deposit_close(&deposit);
     return status;
 }
@@ -74,19 +81,26 @@ static bool obey(struct mkt_client *client, struct mkt_save_order *order)
     else
         mkt_error_set(&outcome, outcome.status, "%s: %s", order->path,
                       mkt_status_text(outcome.status));
+    mkt_fault_point("archiver.before-done");
     enum mkt_status status = mkt_client_save_done(client, order, &outcome, &file, &error);
-    free(order->path);
+    mkt_fault_point("archiver.done");
+    mkt_save_order_fini(order);
     return status == MKT_OK || status == MKT_CANCELLED;
 }
 
-static void serve(struct mkt_client *client)
+/* False: not because there was nothing to do. */
+static bool serve(struct mkt_client *client)
 {
     struct mkt_save_order order;
     struct mkt_error error;
+    enum mkt_status status = MKT_OK;
 
-    while (!interrupted && mkt_client_save_next(client, IDLE_MS, &order, &error) == MKT_OK &&
-           obey(client, &order))
-        ;
+    while (!interrupted && status == MKT_OK) {
+        status = mkt_client_save_next(client, IDLE_MS, &order, &error);
+        if (status == MKT_OK && !obey(client, &order))
+            return false;
+    }
+    return interrupted || status == MKT_TIMED_OUT;
 }
 
 int main(int argc, char **argv)
@@ -109,7 +123,7 @@ int main(int argc, char **argv)
     (void)!nice(NICE);
     if (mkt_client_connect(&options, &client, &error) != MKT_OK)
         return 1;
-    serve(client);
+    bool idle = serve(client);
     mkt_client_destroy(client);
-    return 0;
+    return idle ? 0 : 1;
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "vol/save/save.h"
 
+#include "core/base/fault.h"
 #include "core/client/stub_layout.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -71,12 +73,12 @@ static struct mkt_file_identity identity_of(int fd, const struct stat *info)
 
 /* A stub that an attempt which was killed had exchanged already lies under the temporary name: then
  * the path is the one that name was made of. */
-static char *path_of(const struct mkt_save_order *order)
+static char *path_of(const struct mkt_save_order *order, const char *ordered)
 {
-    const char *slash = strrchr(order->path, '/');
-    size_t folder = slash ? (size_t)(slash - order->path) + 1 : 0;
-    size_t leaf = strlen(order->path) - folder, suffix = strlen(MKT_SAVE_SUFFIX);
-    char *path = strdup(order->path);
+    const char *slash = strrchr(ordered, '/');
+    size_t folder = slash ? (size_t)(slash - ordered) + 1 : 0;
+    size_t leaf = strlen(ordered) - folder, suffix = strlen(MKT_SAVE_SUFFIX);
+    char *path = strdup(ordered);
 
     if (path && order->placed.ino != 0 && leaf > suffix + 1 && path[folder] == '.' &&
         strcmp(path + folder + leaf - suffix, MKT_SAVE_SUFFIX) == 0) {
@@ -86,7 +88,35 @@ static char *path_of(const struct mkt_save_order *order)
     return path;
 }
 
-/* Sets what is expected, or says what is wrong. */
+static enum mkt_status something_else(const struct mkt_save_deposit *deposit,
+                                      struct mkt_error *error)
+{
+    return mkt_error_set(error, MKT_EXISTS,
+                         "%s: something else stands there since, and is left alone; the version "
+                         "stays in memory: `h5market save` writes it elsewhere",
+                         deposit->target.path);
+}
+
+/* Whether the file may be written in place only. An attempt to do so announces the file itself. */
+static void choose_way(struct mkt_save_deposit *deposit, const struct stat *info)
+{
+    const struct mkt_save_order *order = deposit->order;
+    uid_t user = geteuid();
+
+    deposit->expected = (struct mkt_file_identity){.dev = info->st_dev, .ino = info->st_ino};
+    deposit->in_place =
+        !order->has_stub && (info->st_nlink > 1 || (user != 0 && info->st_uid != user));
+    deposit->target.mode = info->st_mode & 07777;
+}
+
+/* An attempt that was killed while it wrote in place: what stands there is neither old nor new. */
+static bool is_half_written(const struct mkt_save_order *order, const struct stat *info)
+{
+    return !order->has_stub && order->placed.ino == order->file.ino &&
+           is_same(info, &order->placed);
+}
+
+/* Sets what is expected at the path, or says what is wrong. */
 static enum mkt_status examine(struct mkt_save_deposit *deposit, struct mkt_error *error)
 {
     const struct mkt_save_order *order = deposit->order;
@@ -97,36 +127,95 @@ static enum mkt_status examine(struct mkt_save_deposit *deposit, struct mkt_erro
     if (lstat(target->path, &info) != 0) {
         if (errno != ENOENT)
             return mkt_save_failed(error, "can't look at", target->path);
+        deposit->there.ino = 0;
         if (expects)
             return mkt_error_set(error, MKT_NOT_FOUND, "%s was removed", target->path);
         target->mode = 0666;
         return MKT_OK;
     }
+    if (is_half_written(order, &info)) {
+        choose_way(deposit, &info);
+        deposit->in_place = deposit->resumed = true;
+        return MKT_OK;
+    }
     deposit->placed = is_same(&info, &order->placed);
     if (deposit->placed)
         return MKT_OK;
+    deposit->there.ino = 0;
     if (!expects || !is_expected(order, target->path, &info))
-        return mkt_error_set(error, MKT_EXISTS,
-                             "%s: something else stands there since, and is left alone; the "
-                             "version stays in memory: `h5market save` writes it elsewhere",
-                             target->path);
-    deposit->expected = (struct mkt_file_identity){.dev = info.st_dev, .ino = info.st_ino};
-    deposit->in_place = !order->has_stub && info.st_nlink > 1;
-    target->mode = info.st_mode & 07777;
+        return something_else(deposit, error);
+    choose_way(deposit, &info);
     return MKT_OK;
 }
+
+/*
+ * What has the temporary name: this order's own file, or what a killed attempt took from the path
+ * by the exchange (the stub, the former file, or what somebody else had put there). An attempt
+ * announces its file before it exchanges it, so without an announcement the name is its own.
+ */
+static enum mkt_status examine_temporary(struct mkt_save_deposit *deposit, bool *came_out,
+                                         struct mkt_error *error)
+{
+    const struct mkt_save_order *order = deposit->order;
+    struct stat info;
+
+    if (fstat(deposit->target.fd, &info) != 0)
+        return mkt_save_failed(error, "can't look at", deposit->target.temporary);
+    *came_out = order->placed.ino != 0 && order->placed.ino != order->file.ino &&
+                !is_same(&info, &order->placed) && info.st_size > 0;
+    deposit->owns_temporary = !*came_out || is_expected(order, deposit->target.temporary, &info);
+    return MKT_OK;
+}
+
+/* The stub was moved since an attempt that didn't end: what that left where it was. */
+static void remove_former(const struct mkt_save_deposit *deposit)
+{
+    const struct mkt_save_order *order = deposit->order;
+    char *path = order->former ? path_of(order, order->former) : NULL;
+    struct mkt_save_target former;
+    struct mkt_error error;
+    struct stat info;
+
+    if (path && mkt_save_target_name(&former, path, &error) == MKT_OK &&
+        strcmp(former.temporary, deposit->target.temporary) != 0) {
+        int fd = open(former.temporary, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &info) == 0 &&
+            (order->placed.ino == 0 || is_same(&info, &order->placed)))
+            unlink(former.temporary);
+        if (fd >= 0)
+            close(fd);
+    }
+    free(path);
+}
+
+static enum mkt_status put_back(struct mkt_save_deposit *deposit, struct mkt_error *error);
 
 /* A path that ended up as a link leads to the file that is meant. */
 enum mkt_status mkt_save_deposit_open(struct mkt_save_deposit *deposit,
                                       const struct mkt_save_order *order, struct mkt_error *error)
 {
-    *deposit = (struct mkt_save_deposit){.order = order, .target = {.fd = -1}};
-    char *path = path_of(order);
+    bool came_out = false;
+
+    *deposit = (struct mkt_save_deposit){
+        .order = order, .target = {.fd = -1}, .there = order->placed}; /* as far as is known */
+    char *path = path_of(order, order->path);
     if (!path)
         return mkt_error_set(error, MKT_NO_MEMORY, "out of memory");
     enum mkt_status status = mkt_save_target_take(&deposit->target, path, error);
     free(path);
-    return status == MKT_OK ? examine(deposit, error) : status;
+    if (status == MKT_OK)
+        remove_former(deposit);
+    if (status == MKT_OK)
+        status = examine_temporary(deposit, &came_out, error);
+    if (status == MKT_OK)
+        status = examine(deposit, error);
+    if (status == MKT_OK && !came_out && !deposit->placed)
+        status = mkt_save_target_renew(&deposit->target, error);
+    if (status != MKT_OK || !came_out)
+        return status;
+    if (deposit->placed && !deposit->owns_temporary)
+        return put_back(deposit, error);
+    return deposit->placed ? MKT_OK : something_else(deposit, error);
 }
 
 /* ---- completing ---- */
@@ -180,7 +269,8 @@ enum mkt_status mkt_save_deposit_complete(struct mkt_save_deposit *deposit,
         return status;
     if (fsync(target->fd) != 0 || fstat(target->fd, &info) != 0)
         return mkt_save_failed(error, "can't write to", target->temporary);
-    *file_out = identity_of(target->fd, &info);
+    mkt_fault_point("archiver.completed");
+    *file_out = deposit->in_place ? deposit->expected : identity_of(target->fd, &info);
     return MKT_OK;
 }
 
@@ -209,6 +299,16 @@ static enum mkt_status sync_folder(const struct mkt_save_target *target, struct 
     return MKT_OK;
 }
 
+/* From here on the file is anybody's, and the market has to know of it however the attempt ends. */
+static void note_there(struct mkt_save_deposit *deposit)
+{
+    struct stat info;
+
+    (void)flock(deposit->target.fd, LOCK_UN);
+    if (fstat(deposit->target.fd, &info) == 0)
+        deposit->there = identity_of(deposit->target.fd, &info);
+}
+
 /* For file systems that can't exchange: what stands there is looked at just before. */
 static enum mkt_status replace(struct mkt_save_deposit *deposit, struct mkt_error *error)
 {
@@ -220,6 +320,36 @@ static enum mkt_status replace(struct mkt_save_deposit *deposit, struct mkt_erro
         return conflict(deposit, error);
     if (rename(target->temporary, target->path) != 0)
         return mkt_save_failed(error, "can't replace", target->path);
+    mkt_fault_point("archiver.replaced");
+    note_there(deposit);
+    return MKT_OK;
+}
+
+/* What the exchange brought out goes back to where it was. */
+static enum mkt_status put_back(struct mkt_save_deposit *deposit, struct mkt_error *error)
+{
+    struct mkt_save_target *target = &deposit->target;
+
+    mkt_fault_point("archiver.before-put-back");
+    deposit->owns_temporary = false;
+    if (renameat2(AT_FDCWD, target->temporary, AT_FDCWD, target->path, RENAME_EXCHANGE) != 0)
+        return mkt_error_set(error, mkt_status_from_errno(errno),
+                             "%s: what somebody else had put there lies at %s and can't be put "
+                             "back: %s",
+                             target->path, target->temporary, strerror(errno));
+    mkt_fault_point("archiver.put-back");
+    deposit->there.ino = 0;
+    if (unlink(target->temporary) != 0)
+        return mkt_save_failed(error, "can't remove", target->temporary);
+    return conflict(deposit, error);
+}
+
+static enum mkt_status remove_temporary(const struct mkt_save_target *target,
+                                        struct mkt_error *error)
+{
+    if (unlink(target->temporary) != 0 && errno != ENOENT)
+        return mkt_save_failed(error, "can't remove", target->temporary);
+    mkt_fault_point("archiver.unlinked");
     return MKT_OK;
 }
 
@@ -235,78 +365,126 @@ static enum mkt_status exchange(struct mkt_save_deposit *deposit, struct mkt_err
             return mkt_error_set(error, MKT_NOT_FOUND, "%s was removed", target->path);
         return mkt_save_failed(error, "can't replace", target->path);
     }
+    mkt_fault_point("archiver.exchanged");
+    note_there(deposit);
     /* What came out: the one that was expected, and as it was. */
     if (lstat(target->temporary, &info) != 0 || !is_same(&info, &deposit->expected) ||
-        !is_expected(deposit->order, target->temporary, &info)) {
-        if (renameat2(AT_FDCWD, target->temporary, AT_FDCWD, target->path, RENAME_EXCHANGE) != 0)
-            return mkt_save_failed(error, "can't put back what somebody else put at", target->path);
-        return conflict(deposit, error);
-    }
-    if (unlink(target->temporary) != 0)
-        return mkt_save_failed(error, "can't remove", target->temporary);
-    return MKT_OK;
+        !is_expected(deposit->order, target->temporary, &info))
+        return put_back(deposit, error);
+    return remove_temporary(target, error);
 }
 
 static enum mkt_status create(struct mkt_save_deposit *deposit, struct mkt_error *error)
 {
     struct mkt_save_target *target = &deposit->target;
+    bool linked = false;
 
-    if (renameat2(AT_FDCWD, target->temporary, AT_FDCWD, target->path, RENAME_NOREPLACE) == 0)
-        return MKT_OK;
-    if ((errno == EINVAL || errno == ENOSYS) && link(target->temporary, target->path) == 0) {
-        unlink(target->temporary);
-        return MKT_OK;
+    if (renameat2(AT_FDCWD, target->temporary, AT_FDCWD, target->path, RENAME_NOREPLACE) != 0) {
+        linked = (errno == EINVAL || errno == ENOSYS) && link(target->temporary, target->path) == 0;
+        if (!linked)
+            return errno == EEXIST ? conflict(deposit, error)
+                                   : mkt_save_failed(error, "can't create", target->path);
     }
-    return errno == EEXIST ? conflict(deposit, error)
-                           : mkt_save_failed(error, "can't create", target->path);
+    mkt_fault_point("archiver.created");
+    note_there(deposit);
+    return linked ? remove_temporary(target, error) : MKT_OK;
 }
 
-static enum mkt_status copy_bytes(int from, int to, const char *path, struct mkt_error *error)
+/* One run of bytes of `from` into the same place of `to`; false: errno says why. */
+static bool write_all(int to, const char *bytes, size_t count, off_t at)
 {
-    char *buffer = malloc(COPY_BYTES);
-    off_t at = 0;
-    ssize_t read = 0, written = 0;
-
-    while (buffer && (read = pread(from, buffer, COPY_BYTES, at)) > 0) {
-        for (ssize_t done = 0; done < read; done += written) {
-            written = pwrite(to, buffer + done, (size_t)(read - done), at + done);
-            if (written <= 0)
-                break;
-        }
+    for (size_t done = 0; done < count;) {
+        ssize_t written = pwrite(to, bytes + done, count - done, at + (off_t)done);
+        if (written < 0 && errno == EINTR)
+            continue;
         if (written <= 0)
-            break;
-        at += read;
+            return false;
+        done += (size_t)written;
     }
-    free(buffer);
-    if (!buffer)
-        return mkt_error_set(error, MKT_NO_MEMORY, "out of memory");
-    if (read < 0 || (read > 0 && written <= 0) || ftruncate(to, at) != 0 || fsync(to) != 0)
+    return true;
+}
+
+static bool copy_bytes(int from, int to, char *buffer)
+{
+    off_t at = 0;
+    ssize_t bytes;
+
+    while ((bytes = pread(from, buffer, COPY_BYTES, at)) > 0) {
+        if (!write_all(to, buffer, (size_t)bytes, at))
+            return false;
+        mkt_fault_point("archiver.in-place-half");
+        at += bytes;
+    }
+    return bytes == 0 && ftruncate(to, at) == 0 && fsync(to) == 0;
+}
+
+/* Space for all of it before the first byte is changed, where the file system can promise it. */
+static enum mkt_status reserve_space(int fd, int from, const char *path, struct mkt_error *error)
+{
+    struct stat info;
+
+    if (fstat(from, &info) != 0)
+        return mkt_save_failed(error, "can't look at the copy of", path);
+    if (info.st_size > 0 && fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, info.st_size) != 0 &&
+        errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)
         return mkt_save_failed(error, "can't write to", path);
     return MKT_OK;
 }
 
-/* Its hard links stay one file. Until the copy is complete the temporary file is, too. */
+static enum mkt_status overwrite(struct mkt_save_deposit *deposit, int fd, struct mkt_error *error)
+{
+    struct mkt_save_target *target = &deposit->target;
+    char *buffer = malloc(COPY_BYTES);
+
+    if (!buffer)
+        return mkt_error_set(error, MKT_NO_MEMORY, "out of memory");
+    enum mkt_status status = reserve_space(fd, target->fd, target->path, error);
+    if (status == MKT_OK) {
+        deposit->there = deposit->expected;
+        if (!copy_bytes(target->fd, fd, buffer))
+            status = mkt_save_failed(error, "can't write to", target->path);
+    }
+    free(buffer);
+    return status;
+}
+
+/* Its hard links stay one file, its owner stays. Until the copy is complete the temporary file is,
+ * too; meanwhile programs that use HDF5's locks find the file locked. */
 static enum mkt_status write_in_place(struct mkt_save_deposit *deposit,
                                       struct mkt_file_identity *file_out, struct mkt_error *error)
 {
     struct mkt_save_target *target = &deposit->target;
     struct stat info;
+    enum mkt_status status = MKT_OK;
     int fd = open(target->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 
     if (fd < 0)
         return mkt_save_failed(error, "can't open", target->path);
-    enum mkt_status status = MKT_OK;
-    if (fstat(fd, &info) != 0 || !is_same(&info, &deposit->expected))
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        status = mkt_error_set(error, MKT_BUSY, "%s can only be written in place, and is open",
+                               target->path);
+    else if (fstat(fd, &info) != 0 || !is_same(&info, &deposit->expected) ||
+             (!deposit->resumed && !is_unchanged(&info, &deposit->order->file)))
         status = conflict(deposit, error);
     if (status == MKT_OK)
-        status = copy_bytes(target->fd, fd, target->path, error);
+        status = overwrite(deposit, fd, error);
     if (status == MKT_OK && fstat(fd, &info) != 0)
         status = mkt_save_failed(error, "can't look at", target->path);
     if (status == MKT_OK) {
         *file_out = identity_of(fd, &info);
-        unlink(target->temporary);
+        mkt_fault_point("archiver.in-place-synced");
+        status = remove_temporary(target, error);
     }
     close(fd);
+    return status;
+}
+
+static enum mkt_status sync_placed(struct mkt_save_deposit *deposit, struct mkt_error *error)
+{
+    enum mkt_status status = sync_folder(&deposit->target, error);
+
+    if (status == MKT_OK)
+        mkt_fault_point("archiver.folder-synced");
     return status;
 }
 
@@ -323,32 +501,35 @@ static enum mkt_status finish_placed(struct mkt_save_deposit *deposit,
             close(fd);
         return mkt_save_failed(error, "can't look at", target->path);
     }
-    *file_out = identity_of(fd, &info);
+    const struct mkt_file_identity file = identity_of(fd, &info);
     close(fd);
-    unlink(target->temporary);
-    return sync_folder(target, error);
+    enum mkt_status status = remove_temporary(target, error);
+    if (status == MKT_OK)
+        status = sync_placed(deposit, error);
+    if (status == MKT_OK)
+        *file_out = file;
+    return status;
 }
 
 enum mkt_status mkt_save_deposit_place(struct mkt_save_deposit *deposit,
                                        struct mkt_file_identity *file_out, struct mkt_error *error)
 {
-    struct mkt_save_target *target = &deposit->target;
-    struct stat info;
     enum mkt_status status;
 
     if (deposit->placed)
         return finish_placed(deposit, file_out, error);
     if (deposit->in_place)
         return write_in_place(deposit, file_out, error);
-    status = deposit->expected.ino != 0 ? exchange(deposit, error) : create(deposit, error);
-    if (status != MKT_OK)
-        return status;
-    if (fstat(target->fd, &info) != 0)
-        return mkt_save_failed(error, "can't look at", target->path);
-    *file_out = identity_of(target->fd, &info);
-    close(target->fd);
-    target->fd = -1;
-    return sync_folder(target, error);
+    status = mkt_save_target_share(&deposit->target, error);
+    if (status == MKT_OK)
+        status = deposit->expected.ino != 0 ? exchange(deposit, error) : create(deposit, error);
+    if (status == MKT_OK && deposit->there.ino == 0)
+        status = mkt_save_failed(error, "can't look at", deposit->target.path);
+    if (status == MKT_OK)
+        status = sync_placed(deposit, error);
+    if (status == MKT_OK)
+        *file_out = deposit->there;
+    return status;
 }
 
 void mkt_save_deposit_close(struct mkt_save_deposit *deposit)
@@ -358,9 +539,10 @@ void mkt_save_deposit_close(struct mkt_save_deposit *deposit)
 
     if (target->fd < 0)
         return;
-    /* Under the temporary name may lie what couldn't be put back: that is somebody's. */
-    if (fstat(target->fd, &mine) == 0 && lstat(target->temporary, &named) == 0 &&
-        mine.st_ino == named.st_ino && mine.st_dev == named.st_dev)
+    /* Not what somebody else may have put there, nor what the next attempt needs. */
+    if (deposit->owns_temporary && deposit->there.ino == 0 && fstat(target->fd, &mine) == 0 &&
+        lstat(target->temporary, &named) == 0 && mine.st_ino == named.st_ino &&
+        mine.st_dev == named.st_dev)
         unlink(target->temporary);
     close(target->fd);
     target->fd = -1;

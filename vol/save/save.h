@@ -26,9 +26,10 @@ struct mkt_save_target {
     char path[PATH_MAX]; /* where it goes; not a symbolic link */
     char temporary[PATH_MAX];
     char folder[PATH_MAX];
-    int fd;       /* of the temporary file, locked; -1: none */
-    bool replace; /* something stands at the path and may be replaced */
-    bool is_stub; /* it is the entry of `object` */
+    int fd;         /* of the temporary file, locked; -1: none */
+    bool read_only; /* that one was left read-only, and can't be written to */
+    bool replace;   /* something stands at the path and may be replaced */
+    bool is_stub;   /* it is the entry of `object` */
     uint8_t object[MKT_ID_BYTES];
     mode_t mode;
 };
@@ -44,9 +45,18 @@ enum mkt_status mkt_save_target_fill(const struct mkt_save_target *target, const
 enum mkt_status mkt_save_target_finish(struct mkt_save_target *target, struct mkt_error *error);
 /* Leaves nothing behind unless finished. */
 void mkt_save_target_close(struct mkt_save_target *target);
+/* Sets the names, and nothing else. */
+enum mkt_status mkt_save_target_name(struct mkt_save_target *target, const char *path,
+                                     struct mkt_error *error);
 /* For deposit.c: opens and locks the temporary file of target->path, target->folder set, too. */
 enum mkt_status mkt_save_target_take(struct mkt_save_target *target, const char *path,
                                      struct mkt_error *error);
+/* Before the file gets its own name: from now on its readers may lock it, other savers still may
+ * not. */
+enum mkt_status mkt_save_target_share(const struct mkt_save_target *target,
+                                      struct mkt_error *error);
+/* A temporary file that was left read-only makes way for a new one. */
+enum mkt_status mkt_save_target_renew(struct mkt_save_target *target, struct mkt_error *error);
 enum mkt_status mkt_save_failed(struct mkt_error *error, const char *what, const char *path);
 
 /* ---- deposit.c: a file that takes the place of its stub, or of its predecessor ---- */
@@ -55,14 +65,21 @@ enum mkt_status mkt_save_failed(struct mkt_error *error, const char *what, const
  * disk), announced to the market, and exchanged with what stands at the path. Only then is it
  * looked at what came out: if it isn't what was expected, the exchange is undone. So nothing that
  * somebody else put there meanwhile is lost, and at each moment the path leads to the old or to the
- * new.
+ * new. An attempt that follows one which was killed takes up where that ended.
+ *
+ * A file that can't be exchanged without losing something (hard links, an owner who isn't this
+ * user) is written in place, under HDF5's lock; the whole new file stays beside it until then.
  */
 struct mkt_save_deposit {
     struct mkt_save_target target;
     const struct mkt_save_order *order;
     struct mkt_file_identity expected; /* dev and ino of what stands there; ino 0: nothing */
-    bool in_place;                     /* it has several hard links: they are to stay one file */
-    bool placed;                       /* an earlier attempt did all but say so */
+    bool in_place;                     /* written over, not exchanged */
+    bool resumed;                      /* in_place: an earlier attempt may have begun to write */
+    bool owns_temporary;               /* what has the temporary name is this order's */
+    bool placed;                       /* an earlier attempt put the file at its place */
+    /* What is at the path already, if not safe there, or (in_place) half written; ino 0: nothing */
+    struct mkt_file_identity there;
 };
 /* MKT_NOT_FOUND: what stood there was removed. MKT_EXISTS: something else stands there. */
 enum mkt_status mkt_save_deposit_open(struct mkt_save_deposit *deposit,
@@ -71,7 +88,8 @@ enum mkt_status mkt_save_deposit_open(struct mkt_save_deposit *deposit,
 enum mkt_status mkt_save_deposit_complete(struct mkt_save_deposit *deposit,
                                           struct mkt_file_identity *file_out,
                                           struct mkt_error *error);
-/* Puts it at its place; *file_out is what stands there then. */
+/* Puts it at its place; *file_out is what stands there then. After a failure deposit->there says
+ * what the next attempt has to know. */
 enum mkt_status mkt_save_deposit_place(struct mkt_save_deposit *deposit,
                                        struct mkt_file_identity *file_out, struct mkt_error *error);
 /* Leaves nothing of an attempt that didn't end. */

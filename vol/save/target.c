@@ -96,6 +96,9 @@ static enum mkt_status take_temporary(struct mkt_save_target *target, struct mkt
     struct stat mine, named;
     for (int tries = 0; tries < 10; tries++) {
         int fd = open(target->temporary, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        target->read_only = fd < 0 && errno == EACCES;
+        if (target->read_only)
+            fd = open(target->temporary, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0)
             return mkt_save_failed(error, "can't create", target->temporary);
         if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
@@ -113,6 +116,26 @@ static enum mkt_status take_temporary(struct mkt_save_target *target, struct mkt
     return mkt_error_set(error, MKT_BUSY, "%s is being saved by other processes", target->path);
 }
 
+/* The lock is of the kind that HDF5 uses. Without it a reader could open the file in the moment
+ * between the rename and our close, and be refused. */
+enum mkt_status mkt_save_target_share(const struct mkt_save_target *target, struct mkt_error *error)
+{
+    if (flock(target->fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return mkt_error_set(error, MKT_BUSY, "%s is being saved by another process", target->path);
+    return MKT_OK;
+}
+
+enum mkt_status mkt_save_target_renew(struct mkt_save_target *target, struct mkt_error *error)
+{
+    if (!target->read_only)
+        return MKT_OK;
+    if (unlink(target->temporary) != 0)
+        return mkt_save_failed(error, "can't remove", target->temporary);
+    close(target->fd);
+    target->fd = -1;
+    return take_temporary(target, error);
+}
+
 enum mkt_status mkt_save_target_open(struct mkt_save_target *target, const char *path,
                                      const char *source, bool force, struct mkt_error *error)
 {
@@ -123,15 +146,21 @@ enum mkt_status mkt_save_target_open(struct mkt_save_target *target, const char 
         status = examine(target, force, error);
     if (status == MKT_OK)
         status = take_temporary(target, error);
-    return status;
+    return status == MKT_OK ? mkt_save_target_renew(target, error) : status;
+}
+
+enum mkt_status mkt_save_target_name(struct mkt_save_target *target, const char *path,
+                                     struct mkt_error *error)
+{
+    memset(target, 0, sizeof(*target));
+    target->fd = -1;
+    return name_all(target, path, path, error);
 }
 
 enum mkt_status mkt_save_target_take(struct mkt_save_target *target, const char *path,
                                      struct mkt_error *error)
 {
-    memset(target, 0, sizeof(*target));
-    target->fd = -1;
-    enum mkt_status status = name_all(target, path, path, error);
+    enum mkt_status status = mkt_save_target_name(target, path, error);
     return status == MKT_OK ? take_temporary(target, error) : status;
 }
 
@@ -176,6 +205,9 @@ enum mkt_status mkt_save_target_finish(struct mkt_save_target *target, struct mk
 {
     if (fchmod(target->fd, target->mode) != 0 || fsync(target->fd) != 0)
         return mkt_save_failed(error, "can't write to", target->temporary);
+    enum mkt_status status = mkt_save_target_share(target, error);
+    if (status != MKT_OK)
+        return status;
     if (rename_into_place(target) != 0)
         return mkt_save_failed(error, "can't create", target->path);
     close(target->fd);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "core/base/fault.h"
 #include "vol/save/rawdata.h"
 
 #define PROGRESS_AFTER_MS 2000
@@ -173,6 +174,8 @@ enum mkt_status mkt_save_version(const struct mkt_save_target *target, struct mk
     if (status != MKT_OK)
         return mkt_error_set(error, status, "the index of the version is corrupt");
     status = mkt_save_target_fill(target, version->image, version->image_bytes, progress, error);
+    if (status == MKT_OK)
+        status = mkt_fault_point("save.filled");
     if (status == MKT_OK)
         status = mkt_save_raw_data(target->temporary, client, &index, progress, error);
     return status;
