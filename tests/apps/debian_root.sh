@@ -4,17 +4,20 @@
 # Prints the path of a Debian root with the distribution's own HDF5 and the programs that use it; makes
 # it first where the cache has none (a few minutes, once; 1.2 GB). Needs debootstrap, root and a mirror.
 #
-# usage: debian_root.sh [SUITE]      trixie (HDF5 1.14) unless H5MARKET_DEBIAN_SUITE says sid (HDF5 2)
+# usage: debian_root.sh [--look] [SUITE]   trixie (HDF5 1.14) unless H5MARKET_DEBIAN_SUITE says sid (HDF5 2)
 #
-# Exit status: 0, or 77 with a line that says what is missing.
+# A root's name tells what is in it, so checkouts that want different ones have each their own. One that
+# nobody used for two weeks goes when another is made.
+# Exit status: 0, or 77 with a line that says what is missing; with --look 1 where it would have to be made.
 
 set -uo pipefail
 
+look=no
+[[ ${1-} == --look ]] && look=yes && shift
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd) || exit 1
 suite=${1:-${H5MARKET_DEBIAN_SUITE:-trixie}}
 mirror=${H5MARKET_DEBIAN_MIRROR:-http://deb.debian.org/debian}
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/h5market
-root=$cache/root-$suite
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 programs=(python3-netcdf4 python3-tables netcdf-bin mpich libhdf5-mpich-dev)
 
@@ -55,9 +58,11 @@ if [[ ${1-} == --inside ]]; then
     exit 0
 fi
 
-stamp() { { wanted; sed -n '/--inside/,/^fi/p' "${BASH_SOURCE[0]}"; } | sha256sum | cut -c 1-16; }
-is_made() { [[ -r $root/h5market/stamp && $(<"$root/h5market/stamp") == "$(stamp)" ]]; }
+stamp() { { wanted; sed -n '/--inside/,/^fi/p' "${BASH_SOURCE[0]}"; } | sha256sum | cut -c 1-12; }
+root=$cache/root-$suite-$(stamp)
+is_made() { [[ -e $root/h5market/made ]]; }
 
+is_made || [[ $look == no ]] || exit 1
 if ! is_made; then
     ((EUID == 0)) || skip "only root can make a Debian root in $root"
     command -v debootstrap >/dev/null || skip "debootstrap isn't installed, so there is no Debian root to test in"
@@ -67,8 +72,11 @@ if ! is_made; then
     flock 9
 fi
 if ! is_made; then
-    rm -rf "$cache/root-$suite".??????
-    work=$(mktemp -d "$root.XXXXXX") && chmod 755 "$work" || exit 1
+    rm -rf --one-file-system "$cache/root-$suite".??????
+    for old in "$cache"/root-*-????????????; do
+        [[ -z $(find "$old/h5market/made" -mtime +14 2>/dev/null) ]] || rm -rf --one-file-system "$old"
+    done
+    work=$(mktemp -d "$cache/root-$suite.XXXXXX") && chmod 755 "$work" || exit 1
     echo "debian_root.sh: making $root from $mirror (a few minutes, once)" >&2
     start=$SECONDS
     if ! unshare -m --propagation private "${BASH_SOURCE[0]}" --inside "$suite" "$work" \
@@ -77,9 +85,9 @@ if ! is_made; then
         rm -rf --one-file-system "$work"
         skip "no $suite from $mirror (see $cache/root-$suite.log)"
     fi
-    stamp >"$work/h5market/stamp"
-    rm -rf --one-file-system "$root"
+    touch "$work/h5market/made"
     mv -T "$work" "$root" || exit 1
     echo "debian_root.sh: made in $((SECONDS - start)) s" >&2
 fi
+touch "$root/h5market/made" 2>/dev/null
 echo "$root"
