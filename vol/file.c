@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/fault.h"
 #include "core/base/log.h"
 #include "vol/callbacks.h"
 #include "vol/context.h"
@@ -508,6 +509,7 @@ static void *open_by_rule(struct opening *opening)
             connect_rank(opening, true, &failed);
         verdict = vote(opening, failed);
     }
+    mkt_fault_point("vol.group-agreed");
     switch (verdict) {
     case MKT_VOL_VERDICT_MARKET:
         return open_in_market(opening);

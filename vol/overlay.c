@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "core/base/fault.h"
 #include "vol/error.h"
 #include "vol/native.h"
 #include "vol/transfer_internal.h"
@@ -139,6 +140,7 @@ static enum mkt_status copy_piece(void *context, const struct mkt_piece *piece)
         mkt_vol_overlay_table(copy->io->client, piece, copy->io->file_bytes, &table);
     if (status == MKT_OK)
         status = mkt_client_map(copy->io->client, &piece->data, false, &copy->piece, &copy->error);
+    mkt_fault_point("vol.read-mapped");
     if (status == MKT_OK)
         mkt_plan_piece(copy->want, copy->layout, piece, table, copy->io->file_bytes, move_get,
                        copy);

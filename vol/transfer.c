@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/fault.h"
 #include "vol/error.h"
 #include "vol/file_state.h"
 #include "vol/transfer_internal.h"
@@ -221,6 +222,7 @@ static herr_t put_direct(void *context, const struct mkt_slab *part)
     put->piece = place.data;
     mkt_plan_piece(&io->file.slab, &io->layout, &place.geometry, NULL, io->file_bytes, move_put,
                    put);
+    mkt_fault_point("vol.write-copied");
     return mkt_vol_array_written(&place, &error) == MKT_OK ? 0 : write_failed(io, &error);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/client/client.h"
+#include "core/base/fault.h"
 #include "core/client/directory.h"
 #include "core/client/internal.h"
 #include "core/client/name.h"
@@ -370,6 +371,8 @@ void mkt_client_close(struct mkt_client *client, uint64_t file)
     if (mkt_client_file_is_last_writer(client, file))
         mkt_pool_release(client);
     mkt_client_file_leave(client, file);
+    mkt_fault_point("client.close-queued");
     if (status == MKT_OK)
         (void)!mkt_link_flush(&client->link, &error);
+    mkt_fault_point("client.close-sent");
 }

@@ -3,6 +3,7 @@
  * What goes into a file: pieces while it is written, image and arrays when it is closed. One-way
  * messages are collected and leave with the next one that wants an answer, in one system call.
  */
+#include "core/base/fault.h"
 #include "core/client/internal.h"
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,7 @@ enum mkt_status mkt_client_add(struct mkt_client *client, uint64_t file,
         status = acknowledge ? add_acknowledged(client, &msg, &stamp, error)
                              : add_queued(client, &msg, error);
         free((void *)msg.add.records.data);
+        mkt_fault_point("client.added");
         if (done == 0)
             first = stamp;
         else if (stamp != next)
@@ -161,10 +163,16 @@ static enum mkt_status encode_arrays(const struct mkt_commit *commit, uint32_t *
     return MKT_OK;
 }
 
+static void commit_sent(void *context)
+{
+    (void)context;
+    mkt_fault_point("client.commit-sent");
+}
+
 static enum mkt_status send_commit(struct mkt_client *client, struct mkt_msg *msg,
                                    uint64_t *version_out, struct mkt_error *error)
 {
-    struct mkt_wait wait = {.deadline_ms = UINT64_MAX, .ping = true};
+    struct mkt_wait wait = {.deadline_ms = UINT64_MAX, .ping = true, .meanwhile = commit_sent};
     struct mkt_msg reply;
     if (msg->commit.more)
         return mkt_link_queue(&client->link, msg, error);
@@ -174,6 +182,7 @@ static enum mkt_status send_commit(struct mkt_client *client, struct mkt_msg *ms
         mkt_link_request(&client->link, msg, -1, MKT_MSG_COMMITTED, &wait, &reply, NULL, error);
     if (status == MKT_OK)
         *version_out = reply.version.version;
+    mkt_fault_point("client.commit-answered");
     return status;
 }
 
@@ -220,6 +229,7 @@ enum mkt_status mkt_client_commit(struct mkt_client *client, const struct mkt_co
     if (status != MKT_OK)
         return status;
     enum mkt_status failed = copy_image(client, commit, &image, error);
+    mkt_fault_point("client.commit-image");
     struct mkt_error cause = *error;
     if (failed != MKT_OK) {
         /* The others must hear of it. */

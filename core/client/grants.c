@@ -4,6 +4,7 @@
  * ones are granted one by one. What is granted stays this process's until it is added to a file,
  * committed or released.
  */
+#include "core/base/fault.h"
 #include "core/client/internal.h"
 #include <stdlib.h>
 #include <string.h>
@@ -152,6 +153,9 @@ enum mkt_status mkt_client_reserve(struct mkt_client *client, uint64_t bytes,
         return status;
     if (bytes == 0)
         return mkt_error_set(error, MKT_INVALID, "no bytes were asked for");
+    status = mkt_fault_point("client.reserve");
+    if (status != MKT_OK)
+        return mkt_error_set(error, status, "a test has this fail");
     if (bytes <= SMALL_BYTES) {
         status = reserve_small(client, bytes, &extent, error);
     } else {
@@ -167,6 +171,7 @@ enum mkt_status mkt_client_reserve(struct mkt_client *client, uint64_t bytes,
         return status;
     }
     *extent_out = extent;
+    mkt_fault_point("client.reserved");
     return MKT_OK;
 }
 

@@ -3,6 +3,7 @@
  * Opening: what stands at the path decides what is asked for. While a reader waits, the path is
  * looked at again and again: what appears there (a stub, a real file) is asked for instead.
  */
+#include "core/base/fault.h"
 #include "core/base/log.h"
 #include "core/client/internal.h"
 #include "core/client/name.h"
@@ -172,6 +173,7 @@ static bool tick(void *context)
 static void meanwhile(void *context)
 {
     const struct mkt_open *request = ((struct opening *)context)->request;
+    mkt_fault_point("client.open-sent");
     if (request->meanwhile != NULL)
         request->meanwhile(request->context);
 }
@@ -253,8 +255,10 @@ static enum mkt_status attempt(struct opening *opening, struct mkt_opened *opene
     struct mkt_msg reply;
     bool is_first = opening->request->rank == 0;
     enum mkt_status status = is_first ? prepare(opening, error) : MKT_OK;
+    mkt_fault_point("client.open-prepared");
     if (status == MKT_OK)
         status = ask(opening, &reply, error);
+    mkt_fault_point("client.open-answered");
     if (status == MKT_OK)
         status = take_opened(opening, &reply.opened, opened_out, error);
     /* A stub of our own market's: the daemon has said it better. */
