@@ -397,14 +397,56 @@ static void put_off(struct mkt_market *market, struct save *save, uint32_t failu
     mkt_note_deadline(market, save->retry_ms);
 }
 
+static void keep_reason(struct mkt_market *market, struct object *object,
+                        const struct mkt_bytes *text)
+{
+    char *reason = strndup(text->length ? text->data : "", text->length);
+
+    if (!object->save_failure || !reason || strcmp(object->save_failure, reason) != 0) {
+        object->save_told = false;
+        market->has_save_news = true;
+    }
+    free(object->save_failure);
+    object->save_failure = reason;
+}
+
+const char *mkt_save_notice(struct mkt_market *market, const struct session *session,
+                            const struct object *object, char text[MKT_SAVE_NOTICE_BYTES])
+{
+    const struct version *version;
+    uint32_t told = 0, untold = 0;
+
+    text[0] = '\0';
+    if (!market->has_save_news)
+        return text;
+    DL_FOREACH2(market->unsaved, version, save_next)
+    {
+        struct object *failed = version->object;
+
+        if (!failed->save_failure || failed->save_told)
+            continue;
+        if (failed != object && failed->writer_session != session->id) {
+            untold++;
+            continue;
+        }
+        failed->save_told = true;
+        if (told++ == 0)
+            snprintf(text, MKT_SAVE_NOTICE_BYTES - 64,
+                     "'%s' is not on disk yet, it stays in memory: %s",
+                     mkt_path_text(failed->name.path), failed->save_failure);
+    }
+    if (told > 1)
+        snprintf(text + strlen(text), 64, " (and %u more files; `h5market ls`)", told - 1);
+    market->has_save_news = untold > 0;
+    return text;
+}
+
 static void note_failure(struct mkt_market *market, struct version *version,
                          const struct mkt_msg_save_done *done)
 {
     struct save *save = &version->save;
 
-    free(version->object->save_failure);
-    version->object->save_failure =
-        strndup(done->text.length ? done->text.data : "", done->text.length);
+    keep_reason(market, version->object, &done->text);
     save->placed = done->file; /* ino 0: its saver knows that it isn't there */
     put_off(market, save, save->tries++);
     answer_closers(market, version, done->status,
