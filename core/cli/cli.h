@@ -32,6 +32,7 @@ int mkt_cli_ls(int argc, char **argv);
 int mkt_cli_stat(int argc, char **argv);
 int mkt_cli_rm(int argc, char **argv);
 int mkt_cli_save(int argc, char **argv);
+int mkt_cli_config(int argc, char **argv);
 int mkt_cli_wait(int argc, char **argv);
 int mkt_cli_start(int argc, char **argv);
 int mkt_cli_stop(int argc, char **argv);

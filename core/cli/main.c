@@ -15,6 +15,7 @@ static const struct mkt_cli_command commands[] = {
     {"wait", "wait until files are safe on disk", mkt_cli_wait},
     {"start", "start the market's daemon on this node", mkt_cli_start},
     {"stop", "stop it", mkt_cli_stop},
+    {"config", "check a configuration, and say which rule is for a file", mkt_cli_config},
     {"run", "run a program with the market as its HDF5 connector", mkt_cli_run},
     {"doctor", "find out why something does not work", mkt_cli_doctor},
     {"version", "show the version and the HDF5 flavours it serves", mkt_cli_version},

@@ -300,24 +300,7 @@ void mkt_client_rule(const struct mkt_client *client, const char *path, struct m
     const struct mkt_rule *found =
         mkt_rules_match(client->rules, client->rules_count, absolute != NULL ? absolute : path);
     free(absolute);
-    if (found != NULL) {
-        rule.pattern = found->pattern;
-        rule.wait_ms = found->wait_ms;
-        if (found->mode != 0)
-            rule.mode = found->mode;
-        if (found->keep != 0)
-            rule.keep = found->keep;
-        if (found->writer_timeout_ms != 0)
-            rule.writer_timeout_ms = found->writer_timeout_ms;
-        if (found->publish != 0)
-            rule.publish = found->publish;
-        if (found->publish_close != 0)
-            rule.publish_close = found->publish_close;
-        if (found->durability != 0)
-            rule.durability = found->durability;
-        rule.priority = found->priority;
-        rule.backup = found->backup;
-    }
+    mkt_rule_apply(&rule, found);
     *rule_out = rule;
 }
 

@@ -182,6 +182,7 @@ static enum mkt_status set_rule(struct parse *parse, const yaml_node_t *node, st
         return fail_format(parse, node,
                            "each entry of '" MKT_SCHEMA_RULES_KEY
                            "' is a rule such as {match: \"plt*\", keep: 3}");
+    rule->line = (uint32_t)node->start_mark.line + 1;
     status = set_mapping(parse, node, &mkt_schema_rule, rule, &seen);
     if (status != MKT_OK)
         return status;

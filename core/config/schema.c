@@ -160,7 +160,8 @@ static const struct mkt_schema_field rule_fields[] = {
      .kind = MKT_VALUE_MODE,
      .offset = RULE(mode),
      .standard_text = "`both`",
-     .help = "`both`: the file is in memory when its writer closes it, and on disk soon after. "
+     .help =
+         "`both`: the file is in memory when its writer closes it, and on disk soon after. "
          "`memory`: it exists in memory only. `file`: it is an ordinary file, the market leaves "
          "it alone."},
     {.key = "durability",

@@ -48,6 +48,11 @@ extern const struct mkt_schema_table mkt_schema_rule;      /* into struct mkt_ru
 enum mkt_status mkt_schema_set(const struct mkt_schema_field *field, const char *value, void *base,
                                struct mkt_error *error);
 
+/* The value in the structure at `base`, as one would write it; "" where it is zero, so that the
+ * default holds. Returns `text`. */
+const char *mkt_schema_show(const struct mkt_schema_field *field, const void *base, char *text,
+                            size_t capacity);
+
 /* The kind's notation, for messages and the reference: "a duration such as 60, 60s or 5m". */
 const char *mkt_schema_notation(enum mkt_value_kind kind);
 

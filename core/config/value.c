@@ -312,3 +312,56 @@ enum mkt_status mkt_schema_set(const struct mkt_schema_field *field, const char 
     }
     return MKT_INVALID;
 }
+
+static const char *word_of(const struct word *words, uint32_t value)
+{
+    for (; words->word; words++)
+        if (words->value == value)
+            return words->word;
+    return "";
+}
+
+static const char *show_publish(const uint32_t *publish, char *text, size_t capacity)
+{
+    if (publish[0] == MKT_PUBLISH_FLUSH)
+        return "flush";
+    if (publish[0] == 0 || publish[1] == 0)
+        return publish[0] == 0 ? "" : "close";
+    snprintf(text, capacity, "close %" PRIu32, publish[1]);
+    return text;
+}
+
+const char *mkt_schema_show(const struct mkt_schema_field *field, const void *base, char *text,
+                            size_t capacity)
+{
+    const void *at = (const char *)base + field->offset;
+    uint32_t value = 0;
+
+    text[0] = '\0';
+    memcpy(&value, at, sizeof(value));
+    switch (field->kind) {
+    case MKT_VALUE_DURATION:
+    case MKT_VALUE_DURATION_OR_NEVER:
+        return value ? mkt_config_show_duration(value, text, capacity) : "";
+    case MKT_VALUE_COUNT:
+        if (value)
+            snprintf(text, capacity, "%" PRIu32, value);
+        return text;
+    case MKT_VALUE_MODE:
+        return word_of(modes, value);
+    case MKT_VALUE_DURABILITY:
+        return word_of(durabilities, value);
+    case MKT_VALUE_YES_NO:
+        return value ? "true" : "";
+    case MKT_VALUE_PUBLISH:
+        return show_publish(at, text, capacity);
+    case MKT_VALUE_PATTERN:
+        return *(char *const *)at ? *(char *const *)at : "";
+    case MKT_VALUE_SIZE:
+    case MKT_VALUE_SIZE_OR_PERCENT:
+    case MKT_VALUE_LEVEL:
+    case MKT_VALUE_BACKGROUND:
+        break; /* of resources, which h5market stat shows */
+    }
+    return text;
+}

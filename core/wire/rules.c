@@ -126,15 +126,44 @@ static bool pattern_matches(const char *pattern, const char *text)
     }
 }
 
+bool mkt_rule_matches(const struct mkt_rule *rule, const char *path, const char **path_out)
+{
+    const char *slash = strrchr(path, '/');
+    bool whole = strchr(rule->pattern, '/') != NULL || slash == NULL;
+    const char *text = whole ? path : slash + 1;
+    if (path_out != NULL)
+        *path_out = text;
+    return pattern_matches(rule->pattern, text);
+}
+
 const struct mkt_rule *mkt_rules_match(const struct mkt_rule *rules, uint32_t count,
                                        const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    const char *leaf = slash != NULL ? slash + 1 : path;
-    for (uint32_t i = 0; i < count; i++) {
-        bool whole = strchr(rules[i].pattern, '/') != NULL;
-        if (pattern_matches(rules[i].pattern, whole ? path : leaf))
+    for (uint32_t i = 0; i < count; i++)
+        if (mkt_rule_matches(&rules[i], path, NULL))
             return &rules[i];
-    }
     return NULL;
+}
+
+void mkt_rule_apply(struct mkt_rule *rule, const struct mkt_rule *found)
+{
+    if (found == NULL)
+        return;
+    rule->pattern = found->pattern;
+    rule->wait_ms = found->wait_ms;
+    if (found->mode != 0)
+        rule->mode = found->mode;
+    if (found->keep != 0)
+        rule->keep = found->keep;
+    if (found->writer_timeout_ms != 0)
+        rule->writer_timeout_ms = found->writer_timeout_ms;
+    if (found->publish != 0)
+        rule->publish = found->publish;
+    if (found->publish_close != 0)
+        rule->publish_close = found->publish_close;
+    if (found->durability != 0)
+        rule->durability = found->durability;
+    rule->priority = found->priority;
+    rule->backup = found->backup;
+    rule->line = found->line;
 }

@@ -27,6 +27,7 @@ struct mkt_rule {
     uint32_t durability;    /* enum mkt_durability; 0: the default */
     uint32_t priority;      /* of its saves, the highest first */
     uint32_t backup;        /* 1: saved at the market's end, whatever the mode */
+    uint32_t line;          /* of the configuration; not in the encoded form */
 };
 
 /* Encodes `count` rules; *bytes_out is malloc'ed and the caller's. */
@@ -35,6 +36,11 @@ enum mkt_status mkt_rules_encode(const struct mkt_rule *rules, uint32_t count, v
 /* Decodes into one malloc'ed block that the caller frees (patterns point into it). MKT_PROTOCOL. */
 enum mkt_status mkt_rules_decode(struct mkt_bytes bytes, struct mkt_rule **rules_out,
                                  uint32_t *count_out);
+/* True if the rule is for the absolute path: `*path_out` is what of it the pattern is for, the path
+ * or its last component. path_out may be NULL. */
+bool mkt_rule_matches(const struct mkt_rule *rule, const char *path, const char **path_out);
+/* What `found` (NULL: no rule) sets takes the place of the defaults in *rule. */
+void mkt_rule_apply(struct mkt_rule *rule, const struct mkt_rule *found);
 /* The first rule that matches the absolute path, or NULL. */
 const struct mkt_rule *mkt_rules_match(const struct mkt_rule *rules, uint32_t count,
                                        const char *path);

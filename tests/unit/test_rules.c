@@ -132,10 +132,25 @@ static void test_rules_round_trip_keeps_all(void **state)
 {
     (void)state;
     const struct mkt_rule rules[] = {
-        {"plt*", MKT_MODE_MEMORY, 3, 4, 5, MKT_PUBLISH_FLUSH, 6, MKT_DURABILITY_CLOSE, 9, 1},
-        {"", 0, 0, 0, 0, 0, 0, 0, 0, 0},
-        {"/a/**/b?.h5", MKT_MODE_BOTH, UINT32_MAX, 1, 2, MKT_PUBLISH_CLOSE, 2, MKT_DURABILITY_NONE,
-         0, 0},
+        {.pattern = "plt*",
+         .mode = MKT_MODE_MEMORY,
+         .keep = 3,
+         .wait_ms = 4,
+         .writer_timeout_ms = 5,
+         .publish = MKT_PUBLISH_FLUSH,
+         .publish_close = 6,
+         .durability = MKT_DURABILITY_CLOSE,
+         .priority = 9,
+         .backup = 1},
+        {.pattern = ""},
+        {.pattern = "/a/**/b?.h5",
+         .mode = MKT_MODE_BOTH,
+         .keep = UINT32_MAX,
+         .wait_ms = 1,
+         .writer_timeout_ms = 2,
+         .publish = MKT_PUBLISH_CLOSE,
+         .publish_close = 2,
+         .durability = MKT_DURABILITY_NONE},
     };
     void *bytes;
     uint32_t length, count;
