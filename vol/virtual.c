@@ -419,7 +419,7 @@ static bool leads_into_market(const char *path, const char *name)
     void *library;
     bool leads = false;
 
-    if (!mkt_vol_external_registered() || depth >= DEPTH_MAX)
+    if (depth >= DEPTH_MAX)
         return false;
     hid_t file = open_to_look(path);
     if (file < 0)
@@ -438,7 +438,7 @@ static bool leads_into_market(const char *path, const char *name)
 }
 
 /* Of a mapping with a printf-style name native reads the blocks up to the first that is missing. */
-static bool mapping_leads_into_market(hid_t dcpl, size_t i, struct places *places)
+static bool mapping_leads_into_market(hid_t dcpl, size_t i, struct places *places, bool behind)
 {
     char file[PATH_MAX], name[PATH_MAX];
     bool formatted = true, formatted_name = false;
@@ -451,12 +451,12 @@ static bool mapping_leads_into_market(hid_t dcpl, size_t i, struct places *place
             file_name(dcpl, i, block, file, &formatted) < 0)
             return false;
         if (strcmp(file, ".") == 0)
-            return leads_into_market(places->parent, name);
+            return behind && leads_into_market(places->parent, name);
         places->name = file;
         look.kind = MKT_PATH_NONE;
         visit_places(places, stop_at_anything, &look);
         if (look.kind == MKT_PATH_STUB ||
-            (look.kind == MKT_PATH_FILE && leads_into_market(look.path, name)))
+            (behind && look.kind == MKT_PATH_FILE && leads_into_market(look.path, name)))
             return true;
     }
     return false;
@@ -469,9 +469,12 @@ static bool has_source_in_market(struct mkt_vol_object *dataset, hid_t dcpl)
 
     if (read_places(dataset, &places) < 0 || H5Pget_virtual_count(dcpl, &count) < 0)
         return false;
+    /* Native opens its sources once, so once is enough for what takes opening them here. */
+    bool behind = !dataset->looked_behind && mkt_vol_external_registered();
     for (size_t i = 0; i < count; i++)
-        if (mapping_leads_into_market(dcpl, i, &places))
+        if (mapping_leads_into_market(dcpl, i, &places, behind))
             return true;
+    dataset->looked_behind = dataset->looked_behind || behind;
     return false;
 }
 

@@ -58,6 +58,7 @@ struct mkt_vol_object {
     bool internal;                   /* native's own: freed by an unwrap, never closed */
     bool closing;
     bool not_virtual;     /* a dataset of a file passed through, looked at */
+    bool looked_behind;   /* a virtual one there: links and sources of its sources, too */
     bool found_by_search; /* HDF5 tried native first and keeps it as the file's connector */
 };
 

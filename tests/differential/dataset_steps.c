@@ -85,6 +85,26 @@ static void set_fill_time(hid_t list, hid_t type, hid_t space)
     }
 }
 
+/* Raw data in files of its own beside the HDF5 file, in one or two parts; several datasets may
+ * share them. */
+static void set_raw_files(hid_t list, hid_t type, hid_t space)
+{
+    hsize_t bytes = space_elements(space) * H5Tget_size(type), first = bytes;
+    static const char *names[] = {"r0.raw", "r1.raw"};
+    unsigned name = pick(2), offset = pick(3) * 16;
+
+    if (bytes == 0 || has_pointers(type))
+        return;
+    if (chance(40))
+        first = 1 + pick((unsigned)bytes);
+    say(" in %s at %u", names[name], offset);
+    said(H5Pset_external(list, names[name], offset, first));
+    if (first < bytes) {
+        say(" and %llu more", (unsigned long long)(bytes - first));
+        said(H5Pset_external(list, names[1 - name], 0, chance(50) ? H5F_UNLIMITED : bytes - first));
+    }
+}
+
 static hid_t list_dataset(hid_t type, hid_t space)
 {
     static const H5D_alloc_time_t times[] = {H5D_ALLOC_TIME_EARLY, H5D_ALLOC_TIME_LATE,
@@ -94,6 +114,8 @@ static hid_t list_dataset(hid_t type, hid_t space)
 
     if (simple && (is_growing(space) ? !chance(3) : chance(35))) {
         set_chunks(list, space);
+    } else if (simple && chance(8)) {
+        set_raw_files(list, type, space);
     } else if (chance(20)) {
         say(" compact");
         H5Pset_layout(list, H5D_COMPACT);
@@ -307,6 +329,46 @@ void step_read(void)
     transfer_end(&transfer);
 }
 
+static herr_t add_to_digest(void *element, hid_t type, unsigned rank, const hsize_t *point,
+                            void *context)
+{
+    digest_add(context, point, rank * sizeof *point);
+    digest_add(context, element, H5Tget_size(type));
+    return 0;
+}
+
+/* A selection of the elements in memory is filled, walked over, and written back. */
+void step_fill(void)
+{
+    struct values values, fill;
+    struct digest digest;
+
+    say("fill");
+    hid_t dataset = world_pick(DATASETS);
+    if (dataset < 0)
+        return;
+    hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
+    if (!has_pointers(type) && H5Sget_simple_extent_type(space) == H5S_SIMPLE &&
+        values_create(&values, type, dataset, (size_t)space_elements(space))) {
+        values_create(&fill, type, dataset, 1);
+        values_fill(&fill);
+        values_poison(&values);
+        space_select(space, false);
+        said(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.bytes));
+        said(H5Dfill(chance(80) ? fill.bytes : NULL, type, values.bytes, type, space));
+        digest_start(&digest);
+        said(H5Diterate(values.bytes, type, space, add_to_digest, &digest));
+        if (!shape_has_gaps(values.shape))
+            say(" {%016llx}", (unsigned long long)digest.sum);
+        if (chance(60))
+            said(H5Dwrite(dataset, type, space, space, H5P_DEFAULT, values.bytes));
+        values_destroy(&fill);
+        values_destroy(&values);
+    }
+    H5Sclose(space);
+    H5Tclose(type);
+}
+
 /* Records, rows and single elements, one at a time, at random or one behind the other. */
 void step_write_many(void)
 {
@@ -455,6 +517,20 @@ void step_extent(void)
 
 /* ---- what it says of itself ---- */
 
+static void describe_raw_files(hid_t list)
+{
+    int count = H5Pget_external_count(list);
+
+    for (int i = 0; i < count; i++) {
+        char name[64] = "";
+        off_t offset = 0;
+        hsize_t bytes = 0;
+
+        H5Pget_external(list, (unsigned)i, sizeof name - 1, name, &offset, &bytes);
+        say(" in %s at %lld %llu", name, (long long)offset, (unsigned long long)bytes);
+    }
+}
+
 static void describe_fill(hid_t list, hid_t type)
 {
     H5D_fill_value_t status = H5D_FILL_VALUE_ERROR;
@@ -507,6 +583,7 @@ void dataset_describe(hid_t dataset)
         say(" filter %d",
             H5Pget_filter2(list, (unsigned)f, &flags, &values, NULL, 0, NULL, &config));
     }
+    describe_raw_files(list);
     describe_fill(list, type);
     H5Pget_attr_creation_order(list, &order);
     H5Pget_attr_phase_change(list, &most, &least);

@@ -21,6 +21,7 @@ import tempfile
 
 BATCH = 100
 FILES = ("a.h5", "b.h5", "c.h5")
+RAW_FILES = ("r0.raw", "r1.raw")
 
 
 def environment(market):
@@ -55,6 +56,10 @@ class Run:
             os.mkdir(target)
             if seed % self.options.save_every:
                 continue
+            for name in RAW_FILES:
+                raw = os.path.join(self.folder("market"), str(seed), name)
+                if os.path.exists(raw):
+                    shutil.copy(raw, target)
             for name in FILES:
                 source = os.path.join(self.folder("market"), str(seed), name)
                 if not os.path.exists(source):

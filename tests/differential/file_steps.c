@@ -142,6 +142,19 @@ void step_file(bool may_create)
     }
 }
 
+/* A file's contents appear in a group of another. */
+void step_mount(void)
+{
+    bool mount = chance(60);
+
+    say(mount ? "mount" : "unmount");
+    hid_t parent = world_pick(FILES), child = mount ? world_pick(FILES) : parent;
+    if (parent < 0)
+        return;
+    const char *name = name_group();
+    said(mount ? H5Fmount(parent, name, child, H5P_DEFAULT) : H5Funmount(parent, name));
+}
+
 void step_flush(void)
 {
     say("flush");

@@ -45,6 +45,7 @@ static const struct {
     {step_read, 13, true},
     {step_multi, 4, true},
     {step_write_many, 3, true},
+    {step_fill, 3, true},
     {step_extent, 9, true},
     {step_describe, 4, true},
     {step_open, 7, false},
@@ -58,10 +59,11 @@ static const struct {
     {step_look, 4, false},
     {step_reference, 1, false},
     {step_flush, 2, false},
+    {step_mount, 2, false},
     {step_close, 5, false},
     {step_dump, 1, false},
 };
-#define STEPS_WEIGHT 117
+#define STEPS_WEIGHT 122
 
 void step_close(void)
 {
