@@ -29,6 +29,8 @@ struct mkt_vol_array *mkt_vol_array_create(struct mkt_vol_arrays *arrays,
 const struct mkt_array *mkt_vol_array_meta(const struct mkt_vol_array *array);
 /* In mkt_array.flags: the allocation time that native would have had. */
 #define MKT_VOL_ARRAY_ALLOC_TIME 0x3u
+/* ... and that it had space when a new extent left nothing of what was written. */
+#define MKT_VOL_ARRAY_HAD_SPACE 0x4u
 H5D_alloc_time_t mkt_vol_array_alloc_time(const struct mkt_vol_array *array);
 /* Changes with each write of this process and each new extent. */
 uint64_t mkt_vol_array_generation(const struct mkt_vol_array *array);
@@ -92,6 +94,8 @@ enum mkt_status mkt_vol_sources_open(struct mkt_vol_sources *sources, struct mkt
 void mkt_vol_sources_close(struct mkt_vol_sources *sources);
 /* True if no piece can be there at all. */
 bool mkt_vol_sources_empty(const struct mkt_vol_sources *sources);
+/* True if native would have no space for the array yet. */
+bool mkt_vol_sources_unallocated(const struct mkt_vol_sources *sources);
 /* True if it is known that no two pieces overlap. */
 bool mkt_vol_sources_disjoint(const struct mkt_vol_sources *sources);
 /* The pieces that meet the bounding box of `want`, the later wins. */

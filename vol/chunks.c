@@ -610,7 +610,7 @@ static herr_t storage_of_chunk(struct mkt_vol_store *store,
         return -1;
     if (!there) {
         *args->size = 0;
-        return store->written || store->native_chunks > 0
+        return !mkt_vol_sources_unallocated(&store->sources) || store->native_chunks > 0
                    ? mkt_vol_fail(H5E_DATASET, H5E_CANTGET, "chunk storage is not allocated")
                    : 0;
     }

@@ -170,6 +170,8 @@ static herr_t shrink(struct mkt_vol_array *array, const uint64_t *dims)
             mkt_vol_group_first(&file->state->group, MKT_UNSUPPORTED);
         return mkt_vol_fail_status(&cut.error);
     }
+    if (!mkt_vol_sources_empty(&sources))
+        array->meta.flags |= MKT_VOL_ARRAY_HAD_SPACE;
     for (uint32_t d = 0; d < array->meta.rank; d++)
         cut.empty = cut.empty || dims[d] == 0;
     mkt_slab_box(&cut.keep, array->meta.rank, (uint64_t[MKT_MAX_RANK]){0}, dims);

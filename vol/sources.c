@@ -56,6 +56,13 @@ bool mkt_vol_sources_empty(const struct mkt_vol_sources *sources)
            own_pieces(sources) == 0;
 }
 
+bool mkt_vol_sources_unallocated(const struct mkt_vol_sources *sources)
+{
+    return mkt_vol_sources_empty(sources) &&
+           mkt_vol_array_alloc_time(sources->array) != H5D_ALLOC_TIME_EARLY &&
+           !(sources->array->meta.flags & MKT_VOL_ARRAY_HAD_SPACE);
+}
+
 bool mkt_vol_sources_disjoint(const struct mkt_vol_sources *sources)
 {
     const struct mkt_vol_array *array = sources->array;

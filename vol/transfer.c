@@ -404,8 +404,8 @@ herr_t mkt_vol_transfer_read(const struct mkt_vol_transfer *transfer, void *buff
         return mkt_vol_fail(H5E_DATASET, H5E_READERROR,
                             "%s: cannot read a dataset from the market: %s", dataset->file->path,
                             error.text);
-    /* Where there are no pieces native does it all, conversions too. */
-    if (io.direct || mkt_vol_sources_empty(&io.sources))
+    /* Where there is no space native does it all: fill values aren't converted then. */
+    if (io.direct || mkt_vol_sources_unallocated(&io.sources))
         result = mkt_vol_overlay_direct(&io, buffer);
     else
         result = read_strips(&io, buffer);

@@ -26,17 +26,12 @@ static bool traits_read(const struct mkt_vol_object *dataset, struct traits *tra
     return known;
 }
 
-static bool is_early(const struct mkt_vol_sources *sources)
-{
-    return mkt_vol_array_alloc_time(sources->array) == H5D_ALLOC_TIME_EARLY;
-}
-
 bool mkt_vol_unwritten_is_zeros(const struct mkt_vol_object *dataset,
                                 const struct mkt_vol_sources *sources)
 {
     struct traits traits;
 
-    if (mkt_vol_sources_empty(sources) && !is_early(sources))
+    if (mkt_vol_sources_unallocated(sources))
         return false;
     return traits_read(dataset, &traits) &&
            (traits.fill_time == H5D_FILL_TIME_NEVER || traits.fill == H5D_FILL_VALUE_UNDEFINED);
@@ -56,7 +51,7 @@ bool mkt_vol_unwritten_stays_zeros(const struct mkt_vol_object *dataset,
 {
     struct traits traits;
 
-    if (is_early(sources) || !mkt_vol_sources_empty(sources) ||
+    if (!mkt_vol_sources_unallocated(sources) ||
         elements != elements_of(mkt_vol_array_meta(sources->array)) ||
         !traits_read(dataset, &traits))
         return false;

@@ -104,6 +104,7 @@ void world_put(enum kind kind, hid_t id);
 void world_sweep(void); /* forgets ids that HDF5 closed */
 bool world_is_empty(void);
 bool world_has(enum kind kind);
+bool world_holds(enum kind kind, hid_t id);
 void world_close_one(enum kind kind);
 void world_close_kind(enum kind kind);
 hid_t world_location(void);

@@ -142,17 +142,39 @@ void step_file(bool may_create)
     }
 }
 
+/* The child may be opened for it. */
+static hid_t pick_child(hid_t parent)
+{
+    hid_t child = world_pick(FILES);
+    unsigned long one = 0, other = 0;
+
+    H5Fget_fileno(parent, &one);
+    H5Fget_fileno(child, &other);
+    if (one != other)
+        return child;
+    const char *name = name_file();
+    hid_t access = list_file_access();
+    child = H5Fopen(name, chance(70) ? H5F_ACC_RDWR : H5F_ACC_RDONLY, access);
+    H5Pclose(access);
+    said(child);
+    return child;
+}
+
 /* A file's contents appear in a group of another. */
 void step_mount(void)
 {
-    bool mount = chance(60);
+    bool mount = chance(65);
 
     say(mount ? "mount" : "unmount");
-    hid_t parent = world_pick(FILES), child = mount ? world_pick(FILES) : parent;
+    hid_t parent = world_pick(FILES);
     if (parent < 0)
         return;
-    const char *name = name_group();
+    hid_t child = mount ? pick_child(parent) : H5I_INVALID_HID;
+    const char *name = chance(70) ? "k0" : name_group();
+    say(" at %s", name);
     said(mount ? H5Fmount(parent, name, child, H5P_DEFAULT) : H5Funmount(parent, name));
+    if (mount && child >= 0 && !world_holds(FILES, child))
+        world_put(FILES, child);
 }
 
 void step_flush(void)

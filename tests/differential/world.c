@@ -98,6 +98,14 @@ bool world_is_empty(void)
     return true;
 }
 
+bool world_holds(enum kind kind, hid_t id)
+{
+    for (int s = 0; s < SLOTS; s++)
+        if (slots[kind][s] == id)
+            return true;
+    return false;
+}
+
 bool world_has(enum kind kind)
 {
     for (int s = 0; s < SLOTS; s++)
@@ -156,6 +164,11 @@ void world_close_doubles(void)
             if (slots[FILES][other] >= 0 && H5Fget_fileno(slots[FILES][other], &another) >= 0 &&
                 one == another) {
                 close_slot(FILES, s);
+                if (slots[FILES][s] >= 0) { /* its objects first */
+                    for (int kind = GROUPS; kind < KINDS; kind++)
+                        world_close_kind((enum kind)kind);
+                    close_slot(FILES, s);
+                }
                 break;
             }
         }
