@@ -6,7 +6,7 @@
 
 set -eu
 program=$1
-printf 'files:\n  - {match: "*real*", mode: file}\n' >rules.yaml
+printf 'files:\n  - {match: "*real*", mode: file}\n  - {match: "**", mode: memory}\n' >rules.yaml
 
 run() { # folder, files
     local folder=$1
