@@ -32,7 +32,8 @@ static char *folder_of(const char *name)
     return slash == name ? strdup("/") : strndup(name, (size_t)(slash - name));
 }
 
-/* Whether that group is in a file for reading; if it isn't there native has more to say. */
+/* Whether that group is in a file for reading (by the id of a file that is mounted native reaches
+ * the one it is mounted in); if it isn't there native has more to say. */
 static bool leads_to_readers(struct mkt_vol_object *location, const char *folder)
 {
     struct mkt_vol_object group;
@@ -56,7 +57,12 @@ herr_t mkt_vol_may_link(struct mkt_vol_object *location, const H5VL_loc_params_t
         return 0;
     char *folder =
         loc->type == H5VL_OBJECT_BY_NAME ? folder_of(loc->loc_data.loc_by_name.name) : NULL;
-    bool readers = !folder || leads_to_readers(location, folder);
+    bool readers = leads_to_readers(location, folder ? folder : ".");
     free(folder);
     return readers ? refuse(major) : 0;
+}
+
+herr_t mkt_vol_may_write_in(struct mkt_vol_object *location, hid_t major)
+{
+    return is_readers(location->file) && leads_to_readers(location, ".") ? refuse(major) : 0;
 }

@@ -12,6 +12,8 @@
 /* Negative, with an entry of class `major` on the error stack, if the object's file is the market's
  * and open for reading. NULL is allowed. */
 herr_t mkt_vol_may_write(const struct mkt_vol_object *object, hid_t major);
+/* The same for what is made in the location's file, whatever path leads on from there. */
+herr_t mkt_vol_may_write_in(struct mkt_vol_object *location, hid_t major);
 /* The same for a link that is made or removed; mounts may lead it into another file. */
 herr_t mkt_vol_may_link(struct mkt_vol_object *location, const H5VL_loc_params_t *loc, hid_t major);
 

@@ -340,6 +340,7 @@ static herr_t add_to_digest(void *element, hid_t type, unsigned rank, const hsiz
 /* A selection of the elements in memory is filled, walked over, and written back. */
 void step_fill(void)
 {
+    static const hssize_t at_home[H5S_MAX_RANK] = {0};
     struct values values, fill;
     struct digest digest;
 
@@ -354,8 +355,10 @@ void step_fill(void)
         values_fill(&fill);
         values_poison(&values);
         space_select(space, false);
-        if (H5Sselect_valid(space) <= 0) /* moved out of its extent, which these don't look at */
+        if (H5Sselect_valid(space) <= 0) { /* moved out of its extent, which these don't look at */
+            H5Soffset_simple(space, at_home);
             H5Sselect_all(space);
+        }
         said(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.bytes));
         said(H5Dfill(chance(80) ? fill.bytes : NULL, type, values.bytes, type, space));
         digest_start(&digest);

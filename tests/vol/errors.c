@@ -159,6 +159,24 @@ static void refused_links(hid_t file)
     CHECK(stack_says("no write intent on file"));
 }
 
+/* By its id a mounted file's root is that of the file it is mounted in. */
+static void mounted_readers(void)
+{
+    hid_t file, parent;
+
+    MUST(file = H5Fopen("e.h5", H5F_ACC_RDONLY, H5P_DEFAULT));
+    parent = make("parent.h5");
+    MUST(H5Fmount(parent, "g", file, H5P_DEFAULT));
+    CHECK(H5Lcreate_soft("d", file, "l", H5P_DEFAULT, H5P_DEFAULT) >= 0);
+    CHECK(H5Ocopy(file, "d", file, "copy", H5P_DEFAULT, H5P_DEFAULT) >= 0);
+    CHECK(H5Ldelete(file, "d", H5P_DEFAULT) >= 0);
+    MUST(H5Funmount(parent, "g"));
+    CHECK(H5Lexists(parent, "l", H5P_DEFAULT) > 0 && H5Lexists(file, "l", H5P_DEFAULT) == 0);
+    CHECK(H5Lexists(parent, "copy", H5P_DEFAULT) > 0 && H5Lexists(parent, "d", H5P_DEFAULT) == 0);
+    MUST(H5Fclose(parent));
+    MUST(H5Fclose(file));
+}
+
 static void readers(void)
 {
     hid_t file, other, dataset;
@@ -199,6 +217,8 @@ int main(void)
     MUST(H5Fclose(file));
     scenario = "readers";
     readers();
+    scenario = "mounted readers";
+    mounted_readers();
     FAILS_ONCE(H5Fopen("none.h5", H5F_ACC_RDONLY, H5P_DEFAULT));
     FAILS_ONCE(H5Fcreate("e.h5", H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT));
     return failures ? 1 : 0;
