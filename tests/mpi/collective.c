@@ -261,6 +261,30 @@ static void shrink_reopened(const char *path, hid_t list)
     MUST(H5Fclose(file));
 }
 
+/* Each rank gets the whole file, with what the others wrote. */
+static void image(hid_t file)
+{
+    hid_t list = H5Pcreate(H5P_FILE_ACCESS), copy, dataset;
+
+    MUST(H5Fflush(file, H5F_SCOPE_GLOBAL));
+    MPI_Barrier(MPI_COMM_WORLD);
+    ssize_t bytes = H5Fget_file_image(file, NULL, 0);
+    MUST(bytes);
+    void *buffer = malloc((size_t)bytes);
+    MUST(H5Fget_file_image(file, buffer, (size_t)bytes));
+    MUST(H5Pset_vol(list, H5VL_NATIVE, NULL));
+    MUST(H5Pset_fapl_core(list, 1 << 16, 0));
+    MUST(H5Pset_file_image(list, buffer, (size_t)bytes));
+    MUST(copy = H5Fopen("image in memory", H5F_ACC_RDONLY, list));
+    MUST(dataset = H5Dopen2(copy, "direct", H5P_DEFAULT));
+    verify_direct(dataset);
+    H5Dclose(dataset);
+    MUST(H5Fclose(copy));
+    H5Pclose(list);
+    free(buffer);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -278,6 +302,7 @@ int main(int argc, char **argv)
     if (more) {
         direct(file, "direct filtered", 6);
         shrink(file);
+        image(file);
     }
     MUST(H5Fclose(file));
 
