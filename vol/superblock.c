@@ -78,7 +78,7 @@ static uint32_t rotate(uint32_t value, unsigned bits)
 
 /* HDF5's metadata checksum: Bob Jenkins's lookup3 (hashlittle), burtleburtle.net/bob/c/lookup3.c.
  */
-static uint32_t checksum(const uint8_t *key, size_t length)
+uint32_t mkt_superblock_checksum(const uint8_t *key, size_t length)
 {
     uint32_t a = 0xdeadbeef + (uint32_t)length, b = a, c = a;
     while (length > 12) {
@@ -123,6 +123,7 @@ void mkt_superblock_close(void *image, const struct mkt_superblock *superblock,
         (uint8_t) ~(OPEN_FOR_WRITE | OPEN_FOR_SWMR);
     if (superblock->checksum_offset) {
         size_t length = superblock->checksum_offset - superblock->offset;
-        store((uint8_t *)image + superblock->checksum_offset, checksum(start, length), 4);
+        store((uint8_t *)image + superblock->checksum_offset,
+              mkt_superblock_checksum(start, length), 4);
     }
 }

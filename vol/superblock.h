@@ -21,4 +21,7 @@ bool mkt_superblock_read(const void *image, size_t bytes, struct mkt_superblock 
 void mkt_superblock_close(void *image, const struct mkt_superblock *superblock,
                           uint64_t end_of_file);
 
+/* HDF5's checksum of metadata. */
+uint32_t mkt_superblock_checksum(const uint8_t *bytes, size_t length);
+
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "vol/save/rawdata.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define CHUNK_CACHE_SLOTS 24593
@@ -100,13 +101,49 @@ static hid_t open_dataset(hid_t root, const char *name)
     return dataset;
 }
 
-static bool is_chunked(hid_t dataset)
+static void look_at_list(hid_t dataset, bool *chunked_out, bool *early_out)
 {
     hid_t dcpl = H5Dget_create_plist(dataset);
-    bool chunked = dcpl >= 0 && H5Pget_layout(dcpl) == H5D_CHUNKED;
+    H5D_alloc_time_t time = H5D_ALLOC_TIME_DEFAULT;
+    *chunked_out = dcpl >= 0 && H5Pget_layout(dcpl) == H5D_CHUNKED;
+    *early_out = dcpl >= 0 && H5Pget_alloc_time(dcpl, &time) >= 0 && time == H5D_ALLOC_TIME_EARLY;
     if (dcpl >= 0)
         H5Pclose(dcpl);
-    return chunked;
+}
+
+/* Native allocates all storage with the first write, of one element here: what is there. */
+static herr_t touch(hid_t dataset, hid_t type, hid_t space)
+{
+    static const hsize_t one[H5S_MAX_RANK] = {[0 ... H5S_MAX_RANK - 1] = 1};
+    static const hsize_t origin[H5S_MAX_RANK];
+    int rank = H5Sget_simple_extent_ndims(space);
+    void *element = calloc(1, H5Tget_size(type));
+    hid_t scalar = H5Screate(H5S_SCALAR);
+    herr_t status =
+        rank > 0 ? H5Sselect_hyperslab(space, H5S_SELECT_SET, origin, NULL, one, NULL) : 0;
+    if (status >= 0)
+        status = element ? H5Dread(dataset, type, scalar, space, H5P_DEFAULT, element) : -1;
+    if (status >= 0)
+        status = H5Dwrite(dataset, type, scalar, space, H5P_DEFAULT, element);
+    H5Sclose(scalar);
+    free(element);
+    return status;
+}
+
+/* The storage that an early allocation would have brought. */
+static enum mkt_status allocate(hid_t dataset, const char *name, struct mkt_error *error)
+{
+    H5D_space_status_t allocated = H5D_SPACE_STATUS_ALLOCATED;
+    hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
+    herr_t status = H5Dget_space_status(dataset, &allocated);
+    if (status >= 0 && allocated != H5D_SPACE_STATUS_ALLOCATED &&
+        H5Sget_simple_extent_npoints(space) > 0)
+        status = touch(dataset, type, space);
+    if (space >= 0)
+        H5Sclose(space);
+    if (type >= 0)
+        H5Tclose(type);
+    return status >= 0 ? MKT_OK : mkt_raw_failed("allocating dataset", name, error);
 }
 
 /* The array of the dataset that the walk is at; false: there is nothing to write. */
@@ -127,7 +164,7 @@ static bool find(struct walk *walk, const H5O_info2_t *info, struct mkt_raw_arra
         return false;
     }
     walk->found++;
-    return array_out->any;
+    return true;
 }
 
 static herr_t visit(hid_t root, const char *name, const H5O_info2_t *info, void *context)
@@ -143,8 +180,12 @@ static herr_t visit(hid_t root, const char *name, const H5O_info2_t *info, void 
         walk->status = mkt_raw_failed("opening dataset", name, walk->error);
         return -1;
     }
-    if (is_chunked(dataset) == walk->chunked)
+    bool chunked, early;
+    look_at_list(dataset, &chunked, &early);
+    if (chunked == walk->chunked && array.any)
         walk->status = write_pieces(walk, dataset, name, &array);
+    if (chunked == walk->chunked && early && walk->status == MKT_OK)
+        walk->status = allocate(dataset, name, walk->error);
     if (H5Dclose(dataset) < 0 && walk->status == MKT_OK) /* writes what the chunk cache holds */
         walk->status = mkt_raw_failed("writing dataset", name, walk->error);
     return walk->status == MKT_OK ? 0 : -1;

@@ -103,6 +103,11 @@ enum mkt_status mkt_save_moved(struct mkt_save_progress *progress, uint64_t byte
 enum mkt_status mkt_save_version(const struct mkt_save_target *target, struct mkt_client *client,
                                  const struct mkt_opened *version,
                                  struct mkt_save_progress *progress, struct mkt_error *error);
+/* In mkt_array.flags: MKT_VOL_ARRAY_ALLOC_TIME of vol/arrays.h. */
+#define MKT_SAVE_ALLOC_TIME 0x3u
+/* early.c: the image in the temporary file says which datasets are to be allocated early. */
+enum mkt_status mkt_save_mark_early(const struct mkt_save_target *target,
+                                    const struct mkt_index_view *index, struct mkt_error *error);
 /* Writes all raw data of the version into its image at `path`. */
 enum mkt_status mkt_save_raw_data(const char *path, struct mkt_client *client,
                                   const struct mkt_index_view *index,

@@ -177,6 +177,8 @@ enum mkt_status mkt_save_version(const struct mkt_save_target *target, struct mk
     if (status == MKT_OK)
         status = mkt_fault_point("save.filled");
     if (status == MKT_OK)
+        status = mkt_save_mark_early(target, &index, error);
+    if (status == MKT_OK)
         status = mkt_save_raw_data(target->temporary, client, &index, progress, error);
     return status;
 }
