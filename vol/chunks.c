@@ -482,7 +482,9 @@ static uint64_t whole_bytes(const struct mkt_vol_store *store)
 
     for (uint32_t d = 0; d < store->meta->rank; d++)
         bytes *= store->meta->dims[d];
-    return store->written || store->alloc_time == H5D_ALLOC_TIME_EARLY ? bytes : 0;
+    if (store->written || store->alloc_time == H5D_ALLOC_TIME_EARLY)
+        return bytes;
+    return H5Pget_layout(store->dcpl) == H5D_COMPACT ? 0 : mkt_vol_native_bytes(store->object);
 }
 
 /* Space of no bytes is never allocated, but in the object header it is always. */

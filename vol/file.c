@@ -207,6 +207,8 @@ static void *enter_market(struct opening *opening, const struct mkt_opened *open
     struct mkt_rule rule;
     mkt_client_rule(file->client, opening->path, &rule);
     file->state->publish_at_flush = rule.publish == MKT_PUBLISH_FLUSH;
+    file->state->may_be_replaced = rule.mode == MKT_MODE_BOTH;
+    memcpy(file->state->object, opened->object, MKT_ID_BYTES);
 
     if (!object)
         object = open_file_in_memory(opening, file, is_new ? NULL : opened);

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "core/client/superblock.h"
 #include "vol/arrays.h"
 #include "vol/error.h"
 #include "vol/file_state.h"
 #include "vol/save/rawdata.h"
-#include "vol/superblock.h"
 
 #define INCREMENT (1u << 20) /* the core driver's memory grows by this */
 

@@ -123,6 +123,37 @@ static void unlist(struct mkt_vol_file_state *state)
     }
 }
 
+/* True if what stands at the path of an open file isn't what stood there before. */
+static bool is_replaced(const struct mkt_vol_file_state *state)
+{
+    struct stat status;
+    if (!state->may_be_replaced || stat(state->file->path, &status) != 0)
+        return false;
+    const struct mkt_stand now = stand_of(&status);
+    return !is_same(&state->stand, &now);
+}
+
+/* The open file whose own file on disk took the place of its entry, or of the file before it: the
+ * market knows which object that is. */
+static struct mkt_vol_file *find_replaced(const char *path, enum mkt_vol_driver driver,
+                                          const struct mkt_stand *here)
+{
+    const struct mkt_open probe = {.path = path, .intent = MKT_INTENT_PROBE, .size = 1};
+    struct mkt_opened opened = {0};
+    struct mkt_error error;
+    for (struct mkt_vol_file_state *state = open_files; state; state = state->next) {
+        if (state->owner != getpid() || state->driver != driver || !is_replaced(state))
+            continue;
+        if (mkt_client_open(state->file->client, &probe, &opened, &error) != MKT_OK ||
+            opened.source != MKT_SOURCE_VERSION ||
+            memcmp(opened.object, state->object, MKT_ID_BYTES) != 0)
+            continue;
+        state->stand = *here;
+        return state->file;
+    }
+    return NULL;
+}
+
 struct mkt_vol_file *mkt_vol_file_find(const char *path, enum mkt_vol_driver driver)
 {
     struct stat status;
@@ -132,7 +163,7 @@ struct mkt_vol_file *mkt_vol_file_find(const char *path, enum mkt_vol_driver dri
     for (struct mkt_vol_file_state *state = open_files; state; state = state->next)
         if (state->owner == getpid() && state->driver == driver && is_same(&state->stand, &here))
             return state->file;
-    return NULL;
+    return find_replaced(path, driver, &here);
 }
 
 struct mkt_vol_file *mkt_vol_file_of(void *under, H5I_type_t type)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vol/superblock.h"
+#include "core/client/superblock.h"
 
 #define FIRST_CAPACITY ((size_t)64 << 10)
 #define SPARE_MAX      ((size_t)16 << 20)

@@ -61,6 +61,18 @@ hid_t mkt_vol_native_get(const struct mkt_vol_object *dataset, H5VL_dataset_get_
                                             : args.args.get_dcpl.dcpl_id;
 }
 
+hsize_t mkt_vol_native_bytes(const struct mkt_vol_object *dataset)
+{
+    hsize_t bytes = 0;
+    H5VL_dataset_get_args_t args = {.op_type = H5VL_DATASET_GET_STORAGE_SIZE,
+                                    .args.get_storage_size = {.storage_size = &bytes}};
+
+    return H5VLdataset_get(dataset->under, dataset->under_vol_id, &args, H5P_DATASET_XFER_DEFAULT,
+                           NULL) < 0
+               ? 0
+               : bytes;
+}
+
 herr_t mkt_vol_native_ask(const struct mkt_vol_object *dataset, int operation, void *args)
 {
     H5VL_optional_args_t call = {.op_type = operation, .args = args};

@@ -26,6 +26,12 @@ static bool traits_read(const struct mkt_vol_object *dataset, struct traits *tra
     return known;
 }
 
+/* The space of a file that was brought into memory is native's, with what stands in it. */
+static bool has_native_space(const struct mkt_vol_object *dataset, const struct traits *traits)
+{
+    return traits->layout != H5D_COMPACT && mkt_vol_native_bytes(dataset) > 0;
+}
+
 bool mkt_vol_unwritten_is_zeros(const struct mkt_vol_object *dataset,
                                 const struct mkt_vol_sources *sources)
 {
@@ -34,7 +40,8 @@ bool mkt_vol_unwritten_is_zeros(const struct mkt_vol_object *dataset,
     if (mkt_vol_sources_unallocated(sources))
         return false;
     return traits_read(dataset, &traits) &&
-           (traits.fill_time == H5D_FILL_TIME_NEVER || traits.fill == H5D_FILL_VALUE_UNDEFINED);
+           (traits.fill_time == H5D_FILL_TIME_NEVER || traits.fill == H5D_FILL_VALUE_UNDEFINED) &&
+           !has_native_space(dataset, &traits);
 }
 
 static uint64_t elements_of(const struct mkt_array *meta)
@@ -54,6 +61,8 @@ bool mkt_vol_unwritten_stays_zeros(const struct mkt_vol_object *dataset,
     if (!mkt_vol_sources_unallocated(sources) ||
         elements != elements_of(mkt_vol_array_meta(sources->array)) ||
         !traits_read(dataset, &traits))
+        return false;
+    if (has_native_space(dataset, &traits))
         return false;
     /* Chunks made one by one are filled first, and so are filtered ones. */
     return traits.layout == H5D_CONTIGUOUS ||

@@ -11,6 +11,7 @@ static const struct mkt_cli_command commands[] = {
     {"ls", "list the files in the market", mkt_cli_ls},
     {"stat", "show one file: versions, pieces, readers, writer", mkt_cli_stat},
     {"rm", "withdraw files from the market", mkt_cli_rm},
+    {"load", "bring HDF5 files on disk into memory", mkt_cli_load},
     {"save", "write a file of the market to disk as an HDF5 file", mkt_cli_save},
     {"wait", "wait until files are safe on disk", mkt_cli_wait},
     {"start", "start the market's daemon on this node", mkt_cli_start},

@@ -92,6 +92,26 @@ struct mkt_opened {
  * all else MKT_NOT_FOUND. */
 enum mkt_status mkt_client_open(struct mkt_client *client, const struct mkt_open *request,
                                 struct mkt_opened *opened_out, struct mkt_error *error);
+
+/* ---- real files into memory ---- */
+struct mkt_load {
+    const char *path;
+    uint8_t token[MKT_ID_BYTES]; /* of the group whose open waits for it; zeros: none does */
+    uint32_t to_write_by;        /* ranks that will write it; 0: it is for readers */
+    /* Both may be NULL. Called between strips; interrupted while waiting, too: true ends it. */
+    void (*progress)(void *context, uint64_t done, uint64_t total);
+    bool (*interrupted)(void *context);
+    void *context; /* of both */
+};
+/* Brings the file at the path into memory, where all readers find it. MKT_EXISTS: it is there, or
+ * its entry stands there. MKT_NO_SPACE: no room. MKT_BUSY: a program has it open for writing.
+ * MKT_UNSUPPORTED: no HDF5 file. MKT_CORRUPT, MKT_NOT_FOUND, MKT_STALE: it keeps changing.
+ * MKT_CANCELLED. After any of these the file on disk is to be used as it is. */
+enum mkt_status mkt_client_load(struct mkt_client *client, const struct mkt_load *load,
+                                uint64_t *bytes_out, struct mkt_error *error);
+/* MKT_OK if a whole HDF5 file stands at the path that nobody writes, else as mkt_client_load. */
+enum mkt_status mkt_client_is_complete(const char *path, struct mkt_error *error);
+
 /* A reader is done, or a writer goes without publishing. */
 void mkt_client_close(struct mkt_client *client, uint64_t file);
 /* A writer's last close on this rank. `failure` not NULL poisons the version with that text. Rank 0

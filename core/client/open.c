@@ -6,6 +6,7 @@
 #include "core/base/fault.h"
 #include "core/base/log.h"
 #include "core/client/internal.h"
+#include "core/client/load.h"
 #include "core/client/name.h"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -104,6 +105,47 @@ static enum mkt_status prepare(struct opening *opening, struct mkt_error *error)
     return creates(opening->request) ? prepare_create(opening, error) : MKT_OK;
 }
 
+/* ---- files on disk ---- */
+
+/* A stub is left to its daemon; a file that may not be written isn't to be replaced either. */
+static bool is_read_only(const struct opening *opening)
+{
+    return opening->request->intent == MKT_INTENT_READ_WRITE &&
+           opening->place.kind == MKT_PLACE_FILE &&
+           faccessat(AT_FDCWD, opening->place.real, W_OK, AT_EACCESS) != 0;
+}
+
+static bool wants_load(const struct opening *opening)
+{
+    const struct mkt_open *request = opening->request;
+    const struct mkt_rule *rule = &opening->rule;
+    if (opening->place.kind != MKT_PLACE_FILE)
+        return false;
+    if (request->intent == MKT_INTENT_READ_WRITE)
+        return rule->mode == MKT_MODE_BOTH && !is_read_only(opening);
+    return request->intent == MKT_INTENT_READ && rule->stage_in && rule->mode != MKT_MODE_FILE &&
+           request->version == 0 && !request->after_start;
+}
+
+/* Brings the file in, if it can be. What it isn't brought in for is native's to open, or to refuse.
+ */
+static enum mkt_status load_first(struct opening *opening, struct mkt_error *error)
+{
+    const struct mkt_open *request = opening->request;
+    struct mkt_load load = {
+        .path = request->path, .interrupted = request->interrupted, .context = request->context};
+    if (request->size > 1)
+        memcpy(load.token, request->token, MKT_ID_BYTES);
+    if (request->intent == MKT_INTENT_READ_WRITE)
+        load.to_write_by = request->size > 0 ? request->size : 1;
+    enum mkt_status status = mkt_load_place(opening->client, &load, &opening->place, error);
+    if (status == MKT_CANCELLED || status == MKT_PEER_DOWN || status == MKT_PROTOCOL)
+        return status;
+    if (status == MKT_NO_SPACE)
+        mkt_log_warning("client", "%s; it is opened as a file on disk", error->text);
+    return MKT_OK;
+}
+
 static void unprepare(struct opening *opening, bool drop_stub)
 {
     if (opening->stub_fd >= 0)
@@ -146,6 +188,7 @@ static void fill_open(const struct opening *opening, struct mkt_msg_open *open)
     open->priority = rule->priority;
     open->backup = rule->backup != 0;
     open->set = (struct mkt_bytes){rule->pattern, (uint32_t)strlen(rule->pattern)};
+    open->read_only = is_read_only(opening);
     open->has_stub = opening->place.kind == MKT_PLACE_STUB;
     mkt_place_name(&opening->place, &open->name);
 }
@@ -256,6 +299,11 @@ static enum mkt_status attempt(struct opening *opening, struct mkt_opened *opene
     bool is_first = opening->request->rank == 0;
     enum mkt_status status = is_first ? prepare(opening, error) : MKT_OK;
     mkt_fault_point("client.open-prepared");
+    if (status == MKT_OK && is_first && wants_load(opening))
+        status = load_first(opening, error);
+    if (status == MKT_OK && is_first && creates(opening->request) &&
+        opening->place.kind == MKT_PLACE_FILE && opening->rule.mode == MKT_MODE_BOTH)
+        opening->stub_fd = mkt_place_watch(&opening->place);
     if (status == MKT_OK)
         status = ask(opening, &reply, error);
     mkt_fault_point("client.open-answered");

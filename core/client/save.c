@@ -4,19 +4,28 @@
  */
 #include "core/client/internal.h"
 #include "core/client/name.h"
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-static enum mkt_status request(struct mkt_client *client, struct mkt_msg *msg,
-                               enum mkt_msg_type expected, struct mkt_msg *reply_out,
-                               struct mkt_error *error)
+static enum mkt_status request_with(struct mkt_client *client, struct mkt_msg *msg, int fd,
+                                    enum mkt_msg_type expected, struct mkt_msg *reply_out,
+                                    struct mkt_error *error)
 {
     const struct mkt_wait wait = {.deadline_ms = UINT64_MAX, .ping = true};
     enum mkt_status status = mkt_client_check(client, error);
     if (status != MKT_OK)
         return status;
-    return mkt_link_request(&client->link, msg, -1, expected, &wait, reply_out, NULL, error);
+    return mkt_link_request(&client->link, msg, fd, expected, &wait, reply_out, NULL, error);
+}
+
+static enum mkt_status request(struct mkt_client *client, struct mkt_msg *msg,
+                               enum mkt_msg_type expected, struct mkt_msg *reply_out,
+                               struct mkt_error *error)
+{
+    return request_with(client, msg, -1, expected, reply_out, error);
 }
 
 enum mkt_status mkt_client_save_wait(struct mkt_client *client, const char *path, uint32_t wait_ms,
@@ -111,6 +120,17 @@ enum mkt_status mkt_client_save_place(struct mkt_client *client, const struct mk
     return request(client, &msg, MKT_MSG_SAVE_PLACED, &reply, error);
 }
 
+/* A descriptor of the file that was written, for the daemon to see when it is removed; -1: none. */
+static int watch(const char *path, const struct mkt_file_identity *file)
+{
+    struct stat info;
+    int fd = open(path, O_PATH | O_CLOEXEC);
+    if (fd < 0 || (fstat(fd, &info) == 0 && info.st_dev == file->dev && info.st_ino == file->ino))
+        return fd;
+    close(fd);
+    return -1;
+}
+
 enum mkt_status mkt_client_save_done(struct mkt_client *client, const struct mkt_save_order *order,
                                      const struct mkt_error *outcome,
                                      const struct mkt_file_identity *file, struct mkt_error *error)
@@ -122,5 +142,9 @@ enum mkt_status mkt_client_save_done(struct mkt_client *client, const struct mkt
     if (outcome->status != MKT_OK)
         msg.save_done.text = (struct mkt_bytes){
             outcome->text, (uint32_t)strnlen(outcome->text, sizeof(outcome->text))};
-    return request(client, &msg, MKT_MSG_SAVE_NOTED, &reply, error);
+    int fd = outcome->status == MKT_OK ? watch(order->path, file) : -1;
+    enum mkt_status status = request_with(client, &msg, fd, MKT_MSG_SAVE_NOTED, &reply, error);
+    if (fd >= 0)
+        close(fd);
+    return status;
 }

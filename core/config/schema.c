@@ -185,6 +185,14 @@ static const struct mkt_schema_field rule_fields[] = {
      .help =
          "Whether the newest version is saved when the market is told to end (SIGTERM), also in "
          "mode `memory`, before what has no `backup`."},
+    {.key = "stage_in",
+     .kind = MKT_VALUE_YES_NO,
+     .offset = RULE(stage_in),
+     .maximum = 1,
+     .standard_text = "`false`",
+     .help =
+         "Whether the first open for reading of an ordinary file brings it into memory for all, "
+         "if there is room."},
     {.key = "keep",
      .kind = MKT_VALUE_COUNT,
      .offset = RULE(keep),

@@ -9,7 +9,7 @@
  *            "writer":null|{"program","pid","ranks"},"mode","durability","priority","backup",
  *            "saving":null|SAVING}]}
  *   STAT    one such object, with
- * "all_versions":[{"version","newest","hidden","age_s","published_unix","data_bytes","image_bytes",
+ * "all_versions":[{"version","newest","hidden","age_s","age_ms","published_unix","data_bytes","image_bytes",
  *            "index_bytes","pieces","arrays","readers","saving":SAVING}]
  *   SAVING  {"state":"memory"|"unsaved"|"saving"|"failing"|"saved","tries","retry_s":null|seconds,
  *            "failure":null|text}; of an object: of its newest version, null if there is none.
@@ -241,12 +241,14 @@ static void add_version(void *context, const struct mkt_version_info *info)
 {
     json_t *json = json_object();
     uint64_t now_ms = mkt_daemon_now_ms();
-    uint64_t age_s = now_ms > info->published_ms ? (now_ms - info->published_ms) / 1000 : 0;
+    uint64_t age_ms = now_ms > info->published_ms ? now_ms - info->published_ms : 0;
+    uint64_t age_s = age_ms / 1000;
 
     json_object_set_new(json, "version", number_json(info->version));
     json_object_set_new(json, "newest", json_boolean(info->newest));
     json_object_set_new(json, "hidden", json_boolean(info->hidden));
     json_object_set_new(json, "age_s", number_json(age_s));
+    json_object_set_new(json, "age_ms", number_json(age_ms));
     json_object_set_new(json, "published_unix", number_json((uint64_t)time(NULL) - age_s));
     json_object_set_new(json, "data_bytes", number_json(info->data_bytes));
     json_object_set_new(json, "image_bytes", number_json(info->image_bytes));

@@ -244,7 +244,18 @@ static void handle_stop(struct mkt_daemon *daemon, struct mkt_connection *connec
     mkt_connection_send_message(connection, &reply, -1);
 }
 
-/* The stub's descriptor rides on a create. */
+/* A file on disk that an object is known by: its removal is noticed as that of a stub is. */
+static void watch_file(struct mkt_daemon *daemon, const struct mkt_name *name, int *fd)
+{
+    uint8_t object[MKT_ID_BYTES];
+
+    if (!mkt_market_resolve(daemon->market, name, object))
+        return;
+    mkt_stubs_keep(daemon->stubs, object, *fd);
+    *fd = -1;
+}
+
+/* The stub's descriptor rides on a create, a file's on a load. */
 static void handle_open(struct mkt_daemon *daemon, struct mkt_connection *connection,
                         const struct mkt_msg *message, int *fd)
 {
@@ -255,6 +266,8 @@ static void handle_open(struct mkt_daemon *daemon, struct mkt_connection *connec
         *fd = -1;
     }
     mkt_market_message(daemon->market, connection->session, message, mkt_daemon_now_ms());
+    if (*fd >= 0 && !open->has_stub && open->rank == 0)
+        watch_file(daemon, &open->name, fd);
 }
 
 static void log_failed_save(const struct mkt_msg_save_done *done)
@@ -262,6 +275,23 @@ static void log_failed_save(const struct mkt_msg_save_done *done)
     if (done->status != MKT_OK)
         mkt_log_warning("archiver", "not saved, and tried again: %.*s", (int)done->text.length,
                         done->text.length > 0 ? (const char *)done->text.data : "");
+}
+
+/* The descriptor of the file that was written rides on it. */
+static void handle_save_done(struct mkt_daemon *daemon, struct mkt_connection *connection,
+                             const struct mkt_msg *message, int *fd)
+{
+    const struct mkt_msg_save_done *done = &message->save_done;
+    struct mkt_name name = {.leaf = {"", 0}, .path = {"", 0}};
+
+    log_failed_save(done);
+    mkt_stubs_order_ended(daemon->stubs, done->object);
+    mkt_fault_point("daemon.save-done");
+    mkt_market_message(daemon->market, connection->session, message, mkt_daemon_now_ms());
+    mkt_fault_point("daemon.save-noted");
+    memcpy(name.object, done->object, MKT_ID_BYTES);
+    if (*fd >= 0 && done->status == MKT_OK)
+        watch_file(daemon, &name, fd);
 }
 
 static void handle_greeted(struct mkt_daemon *daemon, struct mkt_connection *connection,
@@ -290,11 +320,7 @@ static void handle_greeted(struct mkt_daemon *daemon, struct mkt_connection *con
         mkt_market_message(daemon->market, connection->session, message, mkt_daemon_now_ms());
         break;
     case MKT_MSG_SAVE_DONE:
-        log_failed_save(&message->save_done);
-        mkt_stubs_order_ended(daemon->stubs, message->save_done.object);
-        mkt_fault_point("daemon.save-done");
-        mkt_market_message(daemon->market, connection->session, message, mkt_daemon_now_ms());
-        mkt_fault_point("daemon.save-noted");
+        handle_save_done(daemon, connection, message, fd);
         break;
     case MKT_MSG_MAP:
         handle_map(daemon, connection, message);

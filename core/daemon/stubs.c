@@ -169,6 +169,15 @@ static bool is_still_ours(const struct held_file *file)
            !mkt_stub_is_valid(&stub) || memcmp(stub.object, file->object, MKT_ID_BYTES) == 0;
 }
 
+/* Certainly: also files that replaced their stubs are watched, and those must never be removed. */
+static bool is_our_stub(const struct held_file *file)
+{
+    struct mkt_stub_disk stub;
+
+    return pread(file->fd, &stub, sizeof(stub), 0) == (ssize_t)sizeof(stub) &&
+           mkt_stub_is_valid(&stub) && memcmp(stub.object, file->object, MKT_ID_BYTES) == 0;
+}
+
 /* The kernel says of a removed file where it was, and that it is deleted. */
 static void cut_deleted(int fd, char *path, size_t length)
 {
@@ -195,14 +204,14 @@ static bool path_of(int fd, char *path_out, size_t capacity)
     return true;
 }
 
-/* Removes the file behind a descriptor where its name still leads to it. */
+/* Removes the stub behind a descriptor where its name still leads to it. */
 static void remove_file(const struct held_file *file)
 {
     char path[PATH_MAX];
     struct stat held, there;
     int fd = file->fd;
 
-    if (!is_still_ours(file) || !path_of(fd, path, sizeof(path)))
+    if (!is_our_stub(file) || !path_of(fd, path, sizeof(path)))
         return;
     if (fstat(fd, &held) == 0 && lstat(path, &there) == 0 && held.st_dev == there.st_dev &&
         held.st_ino == there.st_ino)

@@ -13,7 +13,9 @@ struct mkt_stubs *mkt_stubs_create(struct mkt_daemon *daemon); /* NULL: out of m
 /* Waits for nothing: a scan that hangs is left to itself. */
 void mkt_stubs_destroy(struct mkt_stubs *stubs);
 
-/* Keeps (and owns) the descriptor of an object's stub, in place of an earlier one. */
+/* Keeps (and owns) the descriptor of an object's stub, in place of an earlier one; or that of the
+ * file on disk that it is known by, opened with O_PATH: its removal is noticed as well, and it is
+ * never removed from here. */
 void mkt_stubs_keep(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES], int fd);
 /* Goes on with those that the keeper holds. */
 void mkt_stubs_revive(struct mkt_stubs *stubs);

@@ -193,6 +193,13 @@ void mkt_grant_scratch(struct mkt_market *market, struct session *session,
         memset(extent_out, 0, sizeof(*extent_out));
 }
 
+bool mkt_grant_at_once(struct mkt_market *market, struct session *session, uint64_t bytes,
+                       struct mkt_extent *extent_out)
+{
+    return !market->grant_waits && !session->ended && !session->refused &&
+           grant(market, session, bytes, 0, extent_out) == MKT_OK;
+}
+
 struct largest {
     struct object *object[3];
     uint64_t bytes[3];

@@ -174,6 +174,7 @@ struct version {
     struct mkt_extent index;
     uint32_t pins, readers; /* groups that need its bytes; of these, readers */
     uint32_t closes;        /* writers' closes since the create, its own included */
+    bool loaded;            /* it is what was on disk: it need not be saved */
     bool hidden;            /* `publish: close N`: for writers only, until the Nth close */
     bool retired;
     struct save save;
@@ -252,7 +253,7 @@ struct group {
     uint32_t intent, mode, wait_ms, writer_timeout_ms, keep, publish_close;
     uint32_t durability, priority;
     uint64_t version, after_ms;
-    bool has_stub, has_name, backup;
+    bool has_stub, has_name, backup, read_only;
     struct owned_name name;
     char *set;
 
@@ -427,6 +428,9 @@ void mkt_bytes_free_ranges(struct mkt_market *market, struct ranges *ranges);
 void mkt_bytes_retry_deferred(struct mkt_market *market);
 /* Grants at once, without a wait, or nothing: length 0. */
 void mkt_grant_scratch(struct mkt_market *market, struct session *session,
+                       struct mkt_extent *extent_out);
+/* The same for a given number; what is on disk as well gives way. False: there is no room. */
+bool mkt_grant_at_once(struct mkt_market *market, struct session *session, uint64_t bytes,
                        struct mkt_extent *extent_out);
 void mkt_grant_request(struct mkt_market *market, struct session *session,
                        const struct mkt_msg *msg, uint64_t now_ms);

@@ -300,7 +300,7 @@ bool mkt_market_stub_removed(struct mkt_market *market, const uint8_t id[MKT_ID_
     /* Not while its own file takes the stub's place. */
     if (object && mkt_save_is_placing(market, object))
         return false;
-    if (!object || !object->has_stub)
+    if (!object || (!object->has_stub && object->name.file_ino == 0))
         return true;
     mkt_journal_stub_removed(market, id, replaced, now_ms);
     market->now_ms = now_ms;

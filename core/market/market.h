@@ -121,9 +121,10 @@ void mkt_market_answer_again(struct mkt_market *market, uint64_t session);
 void mkt_market_tick(struct mkt_market *market, uint64_t now_ms);
 uint64_t mkt_market_next_deadline(const struct mkt_market *market);
 
-/* The stub of this object was removed: its versions are withdrawn; but where something else has
- * `replaced` it, a version that is still to be saved stays. False: nothing was done, since the
- * object's own file may be taking its place; look again later. */
+/* The stub of this object, or the file on disk that it is known by, was removed: its versions are
+ * withdrawn; but where something else has `replaced` it, a version that is still to be saved stays.
+ * False: nothing was done, since the object's own file may be taking its place; look again later.
+ */
 bool mkt_market_stub_removed(struct mkt_market *market, const uint8_t object[MKT_ID_BYTES],
                              bool replaced, uint64_t now_ms);
 

@@ -88,6 +88,10 @@ struct object *mkt_object_by_name(const struct mkt_market *market, const struct 
         if (object)
             return object;
         object = by_file(market, name);
+        /* Its own next file is being written there, in place. */
+        if (object && object->name.file_mtime_ns != name->file_mtime_ns &&
+            mkt_save_is_placing(market, object))
+            return object;
         if (object)
             *file_differs_out = object->name.file_size != name->file_size ||
                                 object->name.file_mtime_ns != name->file_mtime_ns ||
@@ -425,7 +429,7 @@ static void leave(struct mkt_market *market, struct object *object, bool stub_is
     table_remove(market, object);
     HASH_DEL(market->objects, object);
     object->gone = true;
-    if (object->has_stub && !stub_is_gone)
+    if ((object->has_stub || object->name.file_ino != 0) && !stub_is_gone)
         mkt_op_drop_stub(market, object->id);
     mkt_object_put(market, object);
 }

@@ -226,6 +226,12 @@ static struct object *find_raced_stub(const struct mkt_market *market,
     return NULL;
 }
 
+/* Its only writer brings in what is on disk as well: nobody need wait for that. */
+static bool is_loading(const struct object *object)
+{
+    return object->writer && object->writer->intent == MKT_INTENT_LOAD;
+}
+
 static bool is_nameless(const struct owned_name *name)
 {
     return mkt_id_is_zero(name->object) && name->file_ino == 0;
@@ -284,6 +290,10 @@ static void read_wait_or_fail(struct mkt_market *market, struct group *group,
     bool written = object && object->writer && !lost;
     bool begun = object && !lost && !written && is_begun(object);
 
+    if (written && is_loading(object)) {
+        answer_native(market, group);
+        return;
+    }
     if (written && is_own_writer(group, object->writer)) {
         mkt_open_fail(market, group, MKT_BUSY,
                       "'%s' is being written by this same program: close it first",
@@ -338,6 +348,71 @@ static void open_read(struct mkt_market *market, struct group *group, struct obj
         read_wait_or_fail(market, group, object, now_ms);
 }
 
+/* ---- LOAD ---- */
+
+/* What a real file's bytes need, and an object that knows the file. */
+static void begin_loading(struct mkt_market *market, struct group *group)
+{
+    struct session *session = group->member[0].session;
+    struct mkt_msg answer = {.type = MKT_MSG_OPENED};
+    struct object *object;
+
+    if (!mkt_grant_at_once(market, session, group->name.file_size, &answer.opened.scratch)) {
+        answer_native(market, group);
+        return;
+    }
+    enum mkt_status status = mkt_object_create(market, &group->name, false, &object);
+    if (status != MKT_OK) {
+        mkt_session_give(market, session, &answer.opened.scratch);
+        answer_native(market, group);
+        return;
+    }
+    object->writer = group;
+    object->mode = group->mode;
+    stop_waiting(market, group);
+    group->state = GROUP_WRITING;
+    group->object = object;
+    mkt_object_get(object);
+    answer.opened.file = group->file;
+    answer.opened.source = MKT_SOURCE_EMPTY;
+    memcpy(answer.opened.object, object->id, MKT_ID_BYTES);
+    answer_all(market, group, &answer, false);
+}
+
+static void open_load(struct mkt_market *market, struct group *group, uint64_t now_ms)
+{
+    bool differs;
+    struct object *object = mkt_object_by_name(market, &group->name, &differs);
+
+    if (object && differs && !object->writer) {
+        mkt_object_retire_all(market, object);
+        mkt_object_settle(market, object, "another file was put in its place");
+        object = NULL;
+    }
+    if (group->mode == MKT_MODE_FILE || group->name.file_ino == 0 || group->name.file_size == 0 ||
+        (object && differs))
+        answer_native(market, group);
+    else if (!object)
+        begin_loading(market, group);
+    else if (is_loading(object) && group->state != GROUP_WAITING)
+        wait_until(market, group, add_ms(now_ms, market->limits.commit_timeout_ms));
+    else if (!is_loading(object))
+        answer_and_leave(market, group, MKT_SOURCE_VERSION, object);
+}
+
+/* A group's open that waits for rank 0, which loads the file first. */
+static bool is_prepared(const struct mkt_market *market, const struct group *group)
+{
+    const struct group *other, *next;
+
+    HASH_ITER (hh, market->groups, other, next) {
+        if (other->intent == MKT_INTENT_LOAD && !other->doomed &&
+            memcmp(other->token, group->token, MKT_ID_BYTES) == 0)
+            return true;
+    }
+    return false;
+}
+
 static bool waits_for(const struct group *group, const struct object *object)
 {
     if (!mkt_id_is_zero(group->name.object))
@@ -355,7 +430,11 @@ void mkt_open_wake(struct mkt_market *market, struct object *object, uint64_t no
 
     mkt_object_get(object);
     DL_FOREACH_SAFE (market->timed, group, next) {
-        if (group->state == GROUP_WAITING && waits_for(group, object))
+        if (group->state != GROUP_WAITING || !waits_for(group, object))
+            continue;
+        if (group->intent == MKT_INTENT_LOAD)
+            open_load(market, group, now_ms);
+        else
             open_read(market, group, object, now_ms);
     }
     mkt_object_put(market, object);
@@ -366,7 +445,7 @@ static void open_probe(struct mkt_market *market, struct group *group)
     bool differs;
     struct object *object = mkt_object_by_client_name(market, &group->name, &differs);
 
-    if (object && !differs && (object->versions || object->writer))
+    if (object && !differs && (object->versions || (object->writer && !is_loading(object))))
         answer_and_leave(market, group, MKT_SOURCE_VERSION, object);
     else if (group->name.file_ino != 0)
         answer_native(market, group);
@@ -430,6 +509,19 @@ static void open_read_write(struct mkt_market *market, struct group *group, stru
 {
     struct version *newest = object ? mkt_version_newest(object) : NULL;
 
+    if (newest && group->read_only) {
+        mkt_open_fail(market, group, MKT_DENIED, "'%s' may not be written by this user",
+                      mkt_path_text(group->name.path));
+        return;
+    }
+    /* Each rank would get a copy of it, and its file is as good. */
+    if (newest && newest->save.state == SAVE_SAVED && newest->image &&
+        newest->image->extent.length >
+            market->limits.memory_bytes / MKT_LOAD_PART_TO_WRITE / group->size) {
+        mkt_object_retire_all(market, object);
+        mkt_object_settle(market, object, "withdrawn: it was opened as a file");
+        newest = NULL;
+    }
     if (newest)
         begin_writing(market, group, object, newest, now_ms);
     else if (group->name.file_ino != 0)
@@ -443,6 +535,10 @@ static void open_write(struct mkt_market *market, struct group *group, uint64_t 
     bool differs;
     struct object *object = mkt_object_by_client_name(market, &group->name, &differs);
 
+    while (object && is_loading(object)) {
+        mkt_group_poison(market, object->writer, now_ms, "it was opened for writing meanwhile");
+        object = mkt_object_by_name(market, &group->name, &differs);
+    }
     if (object && differs) {
         mkt_object_retire_all(market, object);
         if (!object->writer) {
@@ -484,6 +580,9 @@ static void resolve(struct mkt_market *market, struct group *group, uint64_t now
     case MKT_INTENT_PROBE:
         open_probe(market, group);
         break;
+    case MKT_INTENT_LOAD:
+        open_load(market, group, now_ms);
+        break;
     default:
         open_write(market, group, now_ms);
         break;
@@ -503,6 +602,7 @@ static enum mkt_status take_request(struct group *group, const struct mkt_msg_op
     group->backup = open->backup;
     group->version = open->version;
     group->after_ms = open->after_ms;
+    group->read_only = open->read_only;
     group->has_stub = open->has_stub;
     if (open->set.length > 0) {
         group->set = strndup(open->set.data, open->set.length);
@@ -602,7 +702,8 @@ void mkt_open_request(struct mkt_market *market, struct session *session, const 
     const struct mkt_msg_open *open = &msg->open;
 
     if (open->size == 0 || open->size > MKT_MAX_RANKS || open->rank >= open->size ||
-        (open->rank == 0 && (open->intent < MKT_INTENT_READ || open->intent > MKT_INTENT_PROBE))) {
+        (open->rank == 0 && (open->intent < MKT_INTENT_READ || open->intent > MKT_INTENT_LOAD)) ||
+        (open->rank == 0 && open->intent == MKT_INTENT_LOAD && open->size != 1)) {
         mkt_reply_error(market, session, msg->request, MKT_INVALID,
                         "an open of rank %u of %u with intent %u makes no sense", open->rank,
                         open->size, open->intent);
@@ -652,8 +753,12 @@ void mkt_open_tick(struct mkt_market *market, struct group *group, uint64_t now_
     const char *path = group->has_name ? mkt_path_text(group->name.path) : "";
     double waited = (double)(now_ms - group->started_ms) / 1000;
 
-    if (group->state == GROUP_JOINING)
+    if (group->state == GROUP_JOINING && is_prepared(market, group))
+        mkt_group_set_deadline(market, group, add_ms(now_ms, market->limits.join_timeout_ms));
+    else if (group->state == GROUP_JOINING)
         fail_join(market, group);
+    else if (group->intent == MKT_INTENT_LOAD)
+        answer_native(market, group);
     else if (group->waits_on[0])
         mkt_open_fail(market, group, MKT_TIMED_OUT,
                       "no version of '%s' within %.1f s: waited for %s to close it; raise "

@@ -158,6 +158,10 @@ void mkt_save_begin(struct mkt_market *market, struct version *version)
 {
     const struct object *object = version->object;
 
+    if (version->loaded && version->save.state == SAVE_NONE) {
+        version->save.state = SAVE_SAVED;
+        enter_saved(market, version);
+    }
     if (version->save.state == SAVE_NONE &&
         (object->mode == MKT_MODE_BOTH || (market->drains > 0 && object->backup)))
         owe(market, version);
@@ -382,9 +386,8 @@ static void take_file(struct mkt_market *market, struct version *version,
     object->save_failure = NULL;
     if (object->gone)
         return;
-    /* The stub is no more, and must not be looked for. */
-    if (object->has_stub)
-        mkt_op_drop_stub(market, object->id);
+    /* The stub is no more, or the file before it, and must not be looked for. */
+    mkt_op_drop_stub(market, object->id);
     mkt_object_set_file(market, object, file);
 }
 

@@ -340,6 +340,7 @@ enum mkt_status mkt_version_build(struct mkt_market *market, struct group *group
     take_references(market, group, version);
     version->closes = (group->version_open ? group->version_open->closes : 0) + 1;
     version->hidden = version->closes < group->publish_close;
+    version->loaded = group->intent == MKT_INTENT_LOAD;
     *version_out = version;
     return MKT_OK;
 }
@@ -393,7 +394,13 @@ void mkt_set_apply(struct mkt_market *market, struct set *set)
 static void apply_retention(struct mkt_market *market, struct version *version)
 {
     struct object *object = version->object;
+    struct version *older, *next;
 
+    /* What was loaded is in no set. */
+    DL_FOREACH_SAFE (object->versions, older, next) {
+        if (version->set && older != version && older->loaded)
+            mkt_version_retire(market, older);
+    }
     if (version->set) {
         mkt_set_apply(market, version->set);
         return;

@@ -70,7 +70,7 @@ static void walk_open(struct mkt_codec *codec, struct mkt_msg_open *open)
     mkt_codec_u32(codec, &open->rank);
     mkt_codec_u32(codec, &open->size);
     /* Ranks other than 0 may leave these out. */
-    mkt_codec_range(codec, &open->intent, 0, MKT_INTENT_PROBE);
+    mkt_codec_range(codec, &open->intent, 0, MKT_INTENT_LOAD);
     mkt_codec_range(codec, &open->mode, 0, MKT_MODE_BOTH);
     mkt_codec_u32(codec, &open->wait_ms);
     mkt_codec_u32(codec, &open->writer_timeout_ms);
@@ -81,6 +81,7 @@ static void walk_open(struct mkt_codec *codec, struct mkt_msg_open *open)
     mkt_codec_range(codec, &open->durability, 0, MKT_DURABILITY_NONE);
     mkt_codec_u32(codec, &open->priority);
     mkt_codec_bool(codec, &open->backup);
+    mkt_codec_bool(codec, &open->read_only);
     mkt_codec_bool(codec, &open->has_stub);
     mkt_codec_bytes(codec, &open->set);
     walk_name(codec, &open->name);
@@ -324,7 +325,7 @@ static void walk_payload(struct mkt_codec *codec, struct mkt_msg *msg)
 
 static bool may_carry_fd(uint16_t type)
 {
-    return type == MKT_MSG_MAPPED || type == MKT_MSG_OPEN;
+    return type == MKT_MSG_MAPPED || type == MKT_MSG_OPEN || type == MKT_MSG_SAVE_DONE;
 }
 
 enum mkt_status mkt_msg_size(const struct mkt_msg *msg, size_t *bytes_out)

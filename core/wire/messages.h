@@ -109,8 +109,16 @@ enum mkt_intent {
     MKT_INTENT_READ_WRITE,
     MKT_INTENT_CREATE,      /* replaces what is there */
     MKT_INTENT_CREATE_EXCL, /* fails with MKT_EXISTS if a version or writer is there */
-    MKT_INTENT_PROBE        /* answers at once: is there something to open? nothing is pinned */
+    MKT_INTENT_PROBE,       /* answers at once: is there something to open? nothing is pinned */
+    MKT_INTENT_LOAD /* brings a real file in: OPENED says VERSION (there is one, or a writer),
+                       NATIVE (no room), or EMPTY with `scratch` for its bytes, which are
+                       committed as an image without arrays. By one process; a `token` says
+                       which group waits for it. The file's descriptor rides along. */
 };
+
+/* Who writes a file that is in memory as it was on disk works on a copy of it: that may be one such
+ * part of the market for all ranks of a group together. */
+#define MKT_LOAD_PART_TO_WRITE 4
 
 enum mkt_mode {
     MKT_MODE_MEMORY = 1,
@@ -177,6 +185,7 @@ struct mkt_msg_open {
     uint32_t durability;    /* CREATE, READ_WRITE, mode BOTH: enum mkt_durability; 0 = ASYNC */
     uint32_t priority;      /* CREATE, READ_WRITE: of its saves, the highest first */
     bool backup;            /* CREATE, READ_WRITE: saved at the market's end, whatever its mode */
+    bool read_only;         /* READ_WRITE: the file on disk may not be written by this user */
     bool has_stub; /* name.object is the object of a stub that stands there; its descriptor rides
                       along at create */
     struct mkt_bytes set; /* the rule's pattern that `keep` counts over */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* A rule takes no less than this. */
-#define RULE_MIN_BYTES 44
+#define RULE_MIN_BYTES 48
 
 static void walk_rule(struct mkt_codec *codec, struct mkt_rule *rule, struct mkt_bytes *pattern)
 {
@@ -19,6 +19,7 @@ static void walk_rule(struct mkt_codec *codec, struct mkt_rule *rule, struct mkt
     mkt_codec_range(codec, &rule->durability, 0, MKT_DURABILITY_NONE);
     mkt_codec_u32(codec, &rule->priority);
     mkt_codec_range(codec, &rule->backup, 0, 1);
+    mkt_codec_range(codec, &rule->stage_in, 0, 1);
 }
 
 static void walk_rules(struct mkt_codec *codec, const struct mkt_rule *rules, uint32_t count)
@@ -165,5 +166,6 @@ void mkt_rule_apply(struct mkt_rule *rule, const struct mkt_rule *found)
         rule->durability = found->durability;
     rule->priority = found->priority;
     rule->backup = found->backup;
+    rule->stage_in = found->stage_in;
     rule->line = found->line;
 }

@@ -27,6 +27,7 @@ struct mkt_rule {
     uint32_t durability;    /* enum mkt_durability; 0: the default */
     uint32_t priority;      /* of its saves, the highest first */
     uint32_t backup;        /* 1: saved at the market's end, whatever the mode */
+    uint32_t stage_in;      /* 1: a real file is loaded by its first reader */
     uint32_t line;          /* of the configuration; not in the encoded form */
 };
 

@@ -61,11 +61,12 @@ static inline void sample_open(uint64_t *state, struct message_sample *sample)
 {
     struct mkt_msg_open *open = &sample->msg.open;
     sample_fill(state, open, sizeof(*open));
-    open->intent = (uint32_t)random_below(state, MKT_INTENT_PROBE + 1);
+    open->intent = (uint32_t)random_below(state, MKT_INTENT_LOAD + 1);
     open->mode = (uint32_t)random_below(state, MKT_MODE_BOTH + 1);
     open->has_stub = random_below(state, 2) == 1;
     open->durability = (uint32_t)random_below(state, MKT_DURABILITY_NONE + 1);
     open->backup = random_below(state, 2) == 1;
+    open->read_only = random_below(state, 2) == 1;
     open->set = sample_text(state, sample);
     sample_name(state, sample, &open->name);
     sample->has_fd = random_below(state, 2) == 1;

@@ -141,7 +141,8 @@ static void test_rules_round_trip_keeps_all(void **state)
          .publish_close = 6,
          .durability = MKT_DURABILITY_CLOSE,
          .priority = 9,
-         .backup = 1},
+         .backup = 1,
+         .stage_in = 1},
         {.pattern = ""},
         {.pattern = "/a/**/b?.h5",
          .mode = MKT_MODE_BOTH,
@@ -165,7 +166,8 @@ static void test_rules_round_trip_keeps_all(void **state)
         assert_true(back[i].writer_timeout_ms == rules[i].writer_timeout_ms);
         assert_true(back[i].publish_close == rules[i].publish_close);
         assert_true(back[i].durability == rules[i].durability);
-        assert_true(back[i].priority == rules[i].priority && back[i].backup == rules[i].backup);
+        assert_true(back[i].priority == rules[i].priority && back[i].backup == rules[i].backup &&
+                    back[i].stage_in == rules[i].stage_in);
     }
     free(back);
     /* Cut or with something behind it, it is refused. */

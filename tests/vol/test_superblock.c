@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The superblock's reader and writer, against images that HDF5 makes of every version, with and
  * without a user block. */
-#include "vol/superblock.h"
+#include "core/client/superblock.h"
 
 #include <hdf5.h>
 #include <setjmp.h>

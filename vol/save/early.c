@@ -6,7 +6,7 @@
  */
 #include "vol/save/save.h"
 
-#include "vol/superblock.h"
+#include "core/client/superblock.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

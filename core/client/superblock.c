@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "vol/superblock.h"
+#include "core/client/superblock.h"
 
 #include <string.h>
 
@@ -65,6 +65,8 @@ bool mkt_superblock_read(const void *image, size_t bytes, struct mkt_superblock 
         return false;
     superblock_out->offset = offset;
     superblock_out->version = start[offset + VERSION_AT];
+    superblock_out->open_for_writing =
+        start[offset + (superblock_out->version >= 2 ? V2_FLAGS_AT : V0_FLAGS_AT)] & OPEN_FOR_WRITE;
     superblock_out->end_of_file = load(start + offset + at + END_OF_FILE * (size_t)width, width);
     superblock_out->checksum_offset =
         superblock_out->version >= 2 ? offset + at + 4 * (size_t)width : 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The little that is to be known of an HDF5 file's superblock (file format specification, level
  * 0A). Pure. */
-#ifndef MKT_VOL_SUPERBLOCK_H
-#define MKT_VOL_SUPERBLOCK_H
+#ifndef MKT_CLIENT_SUPERBLOCK_H
+#define MKT_CLIENT_SUPERBLOCK_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,6 +11,7 @@
 struct mkt_superblock {
     size_t offset; /* where it starts; the bytes before it are the user block */
     unsigned version;
+    bool open_for_writing;  /* its writer hasn't closed it, or never will */
     uint64_t end_of_file;   /* from the start of the image */
     size_t checksum_offset; /* version 2 and 3; else 0 */
 };
