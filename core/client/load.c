@@ -5,6 +5,7 @@
  * if the file is then still what it was before.
  */
 #include "core/client/load.h"
+#include "core/base/fault.h"
 #include "core/client/internal.h"
 #include "core/client/superblock.h"
 #include <errno.h>
@@ -206,6 +207,7 @@ static enum mkt_status read_file(const struct loading *loading, struct mkt_error
         if (status == MKT_OK && load->progress != NULL)
             load->progress(load->context, at, size);
     }
+    mkt_fault_point("client.load-read");
     if (status == MKT_OK && !is_as_before(loading))
         status = changed(loading, error);
     return status;
@@ -234,12 +236,14 @@ static enum mkt_status transfer(struct loading *loading, struct mkt_error *error
     enum mkt_status status = open_file(loading, error);
     if (status == MKT_OK)
         status = ask(loading, error);
+    mkt_fault_point("client.load-asked");
     if (status == MKT_OK)
         status = read_file(loading, error);
     if (status == MKT_OK)
-        return publish(loading, error);
-    if (loading->file != 0)
+        status = publish(loading, error); /* takes the bytes, also when it fails */
+    else if (loading->file != 0)
         give_up(loading);
+    mkt_fault_point("client.load-published");
     return status;
 }
 

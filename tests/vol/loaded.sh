@@ -170,6 +170,61 @@ stage_in_by_many() {
     [[ $(market_value publishes) == 1 ]] || fail "it was brought in more than once"
 }
 
+# Whoever brings it in may die at any point: nothing of it stays, and the next one does it.
+killed_loaders() {
+    local point
+    rules '- {match: "s*.h5", stage_in: true}'
+    native "$H5DO" "create s.h5" "make d 100000" "putall d 5" "close"
+    h5market start >/dev/null
+    for point in asked read published; do
+        H5MARKET_FAULT=client.load-$point:kill H5MARKET_FAULT_ONCE=$PWD/once \
+            run any "$H5DO" "open s.h5" "check d 5" "close"
+        [[ -e once.client.load-$point ]] || return 0 # built without fault points
+        one "open s.h5" "check d 5"
+        holds s.h5 || fail "s.h5 isn't in memory after a death at $point"
+        [[ $(versions_of s.h5) == 1 ]] || fail "it was published twice after a death at $point"
+        until_true 5 nothing_granted || fail "memory is lost after a death at $point"
+        run 0 h5market rm -q s.h5
+    done
+}
+nothing_granted() { [[ $(market_value memory.granted_bytes) == 0 ]]; }
+
+# A file that changes while it is read isn't published.
+changed_meanwhile() {
+    rules '- {match: "s*.h5", stage_in: true}'
+    native "$H5DO" "create s.h5" "make d 100000" "putall d 5" "close" "create t.h5" "make d 100000" "putall d 6" "close"
+    export H5MARKET_FAULT=client.load-read:sleep=1500 H5MARKET_FAULT_ONCE=$PWD/once
+    background reader "$H5DO" "open s.h5" "check d 6" "close"
+    if until_true 5 test -e once.client.load-read; then
+        unset H5MARKET_FAULT
+        # Who comes meanwhile waits for the first, then does it.
+        background other "$H5DO" "open s.h5" "check d 6" "close"
+        cat t.h5 >s.h5
+        finished reader 0
+        finished other 0
+        [[ $(market_value publishes) -le 1 ]] || fail "what was read half was published"
+    else # built without fault points
+        unset H5MARKET_FAULT
+        finished reader any
+    fi
+    unset H5MARKET_FAULT_ONCE
+}
+
+# Who creates it anew doesn't wait for who brings it in.
+created_meanwhile() {
+    rules '- {match: "s*.h5", mode: both, stage_in: true}'
+    native "$H5DO" "create s.h5" "make d 100000" "putall d 5" "close"
+    export H5MARKET_FAULT=client.load-read:sleep=2000 H5MARKET_FAULT_ONCE=$PWD/once
+    background reader "$H5DO" "open s.h5" "check d 5" "close"
+    until_true 5 test -e once.client.load-read
+    unset H5MARKET_FAULT H5MARKET_FAULT_ONCE
+    one "create s.h5" "make d 10" "putall d 7" "close" "open s.h5" "check d 7"
+    finished reader any # the old file, or the new one, whole
+    run 0 h5market wait s.h5
+    native "$H5DO" "open s.h5" "check d 7"
+    one "open s.h5" "check d 7"
+}
+
 eviction_and_size() {
     printf 'memory: 64MiB\nscratch: 0\nfiles:\n- {match: "*.h5", mode: both, stage_in: true}\n' >rules.yaml
     export H5MARKET_CONFIG=$PWD/rules.yaml
@@ -227,19 +282,19 @@ second_open() {
     rules '- {match: "*.h5", mode: both}'
     one "create x.h5" "make d 100" "putall d 1" "close" "openrw x.h5" "putall d 2" "sleep 0" \
         "fork sleep 0" "open x.h5" "check d 2"
-    one "create y.h5" "make d 100" "putall d 1" "close" "mark made" "openrw y.h5" "putall d 2" "await saved" \
-        "open y.h5" "check d 2" "accessible y.h5" "close" "check d 2" "close" "open y.h5" "check d 2" &
+    background y "$H5DO" "create y.h5" "make d 100" "putall d 1" "close" "mark made" "openrw y.h5" "putall d 2" "await saved" \
+        "open y.h5" "check d 2" "accessible y.h5" "close" "check d 2" "close" "open y.h5" "check d 2"
     await made
     until_true 20 not_a_stub y.h5 || fail "version 1 isn't written"
     : >saved
-    wait $! || fail "the second open failed"
+    finished y 0
     # A reader of the version that was saved while it has it open, and the next one's file.
-    one "create z.h5" "make d 100" "putall d 1" "close" "open z.h5" "mark open" "await saved2" "open z.h5" \
-        "check d 1" "close" "check d 1" "close" &
+    background z "$H5DO" "create z.h5" "make d 100" "putall d 1" "close" "open z.h5" "mark open" "await saved2" "open z.h5" \
+        "check d 1" "close" "check d 1" "close"
     await open
     until_true 20 not_a_stub z.h5 || fail "z.h5 isn't written"
     : >saved2
-    wait $! || fail "the second open of a reader failed"
+    finished z 0
     run 0 h5market wait --all
     native "$H5DO" "open x.h5" "check d 2" "open y.h5" "check d 2" "open z.h5" "check d 1"
 }
@@ -261,11 +316,11 @@ removed() {
     one "open x.h5" "check d 9"
     until_true 10 gone || fail "a replaced file stays in memory"
     # Removed while it is written: as natively, nothing is left.
-    one "openrw x.h5" "putall d 3" "mark open" "await removed" "close" &
+    background x "$H5DO" "openrw x.h5" "putall d 3" "mark open" "await removed" "close"
     await open
     rm x.h5
     : >removed
-    wait $! || fail "the close failed"
+    finished x 0
     until_true 20 gone || fail "what was removed while it was written stays in memory"
     [[ ! -e x.h5 ]] || fail "a removed file came back"
 }
