@@ -22,6 +22,7 @@ struct mkt_config {
     uint64_t memory_bytes;   /* 0: memory_percent counts */
     uint32_t memory_percent; /* of the node's memory or the tightest limit above the daemon */
     uint64_t arena_bytes;    /* 0: by the daemon */
+    uint64_t journal_bytes;
     uint64_t scratch_bytes;
     uint32_t full_timeout_ms, writer_timeout_ms, join_timeout_ms, commit_timeout_ms;
     uint32_t idle_exit_ms, idle_trim_ms, drain_timeout_ms;

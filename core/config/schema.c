@@ -24,6 +24,16 @@ static const struct mkt_schema_field resource_fields[] = {
              "memory or from the tightest "
              "memory limit (cgroup) above the daemon, whichever is less; a size never goes beyond "
              "these."},
+    {.key = "journal",
+     .kind = MKT_VALUE_SIZE,
+     .offset = CONFIG(journal_bytes),
+     .minimum = 64 * KIB,
+     .maximum = 1 * GIB,
+     .standard = "4MiB",
+     .help = "So much is written down, in memory, before the market's state is written down anew. "
+             "From these a worker of the daemon goes on where another one died; a longer journal "
+             "takes more memory and a little less time. If the state itself is larger, that "
+             "counts."},
     {.key = "arena",
      .kind = MKT_VALUE_SIZE,
      .offset = CONFIG(arena_bytes),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/daemon/connection.h"
+#include "core/base/fault.h"
 #include "core/base/log.h"
 #include "core/daemon/peer.h"
 
@@ -103,6 +104,7 @@ static bool send_some(struct mkt_connection *connection)
         head->cmsg_len = CMSG_LEN(sizeof(int));
         memcpy(CMSG_DATA(head), &output->fd, sizeof(int));
     }
+    (void)mkt_fault_point("daemon.before-reply");
     ssize_t n = sendmsg(connection->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0) {
         if (errno != EAGAIN && errno != EINTR)

@@ -368,6 +368,7 @@ static enum mkt_status begin_life(struct mkt_daemon *daemon, struct mkt_error *e
     if (state && state->is_serving)
         return mkt_daemon_revive(daemon, error);
     if (state) {
+        state->limits = daemon->limits;
         memcpy(daemon->id, state->daemon, MKT_ID_BYTES);
         state->started_ms = daemon->started_ms;
         mkt_keeper_tick(daemon->keeper);
@@ -385,6 +386,10 @@ enum mkt_status mkt_daemon_create(const struct mkt_daemon_options *options,
         return mkt_error_set(error, MKT_NO_MEMORY, "out of memory");
     copy_options(daemon, options);
     set_limits(daemon);
+    if (daemon->keeper && daemon->keeper->journal.state->is_serving)
+        daemon->limits = daemon->keeper->journal.state->limits; /* a market has one set for life */
+    if (daemon->keeper)
+        daemon->keeper->journal.limit = daemon->config.journal_bytes;
     status = mkt_error_set(error, MKT_NO_MEMORY, "out of memory");
     if (getrandom(daemon->id, sizeof(daemon->id), 0) != sizeof(daemon->id) ||
         uv_loop_init(&daemon->loop) != 0)

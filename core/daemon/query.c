@@ -117,6 +117,16 @@ static void add_counts(json_t *json, const struct mkt_daemon *daemon,
     json_object_set_new(json, "stubs", number_json(mkt_stubs_count(daemon->stubs)));
 }
 
+static json_t *journal_json(const struct mkt_journal *journal)
+{
+    json_t *json = json_object();
+
+    json_object_set_new(json, "bytes", number_json(journal->end));
+    json_object_set_new(json, "records", number_json(journal->records));
+    json_object_set_new(json, "dumps", number_json(journal->state->dumps));
+    return json;
+}
+
 static void add_keeper(json_t *json, const struct mkt_daemon *daemon)
 {
     const struct mkt_journal_state_shm *state =
@@ -125,6 +135,8 @@ static void add_keeper(json_t *json, const struct mkt_daemon *daemon)
 
     json_object_set_new(json, "has_keeper", json_boolean(is_kept));
     json_object_set_new(json, "restarts", number_json(state ? state->restarts : 0));
+    if (state)
+        json_object_set_new(json, "journal", journal_json(&daemon->keeper->journal));
     if (!state || state->restarts == 0)
         return;
     json_object_set_new(json, "restarted_s",

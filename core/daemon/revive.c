@@ -8,6 +8,7 @@
 #include "core/daemon/stubs.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define GRACE_MS 30000u /* for a client whose process can't be watched */
@@ -27,35 +28,59 @@ void mkt_session_secret(const struct mkt_daemon *daemon, uint64_t session,
 
 struct reading {
     struct mkt_journal *journal;
-    uint64_t limit; /* the first record that is left out; 0: none */
+    uint64_t end; /* the record that is not read any more */
 };
 
 static bool next_record(void *context, const void **bytes_out, size_t *length_out)
 {
     struct reading *reading = context;
-    struct mkt_journal *journal = reading->journal;
 
-    if ((reading->limit == 0 || journal->sequence < reading->limit) &&
-        mkt_journal_next(journal, bytes_out, length_out))
-        return true;
-    /* The last one may be what killed the worker: if it does so again, it is left out. */
-    journal->state->trying = journal->sequence > 1 ? journal->sequence - 1 : 0;
-    return false;
+    return reading->journal->sequence < reading->end &&
+           mkt_journal_next(reading->journal, bytes_out, length_out);
+}
+
+/* How far the journal goes. The last call may be what killed the worker half-way: if it has done so
+ * twice, it is left out. */
+static uint64_t find_end(struct mkt_journal *journal, bool *is_done_out)
+{
+    struct mkt_journal_state_shm *state = journal->state;
+    const void *bytes;
+    size_t length;
+
+    while (mkt_journal_next(journal, &bytes, &length))
+        ;
+    uint64_t end = journal->sequence;
+    *is_done_out = state->done >= end;
+    if (!*is_done_out && state->trying == end - 1) {
+        mkt_log_error("keeper", "the last message killed two workers: it is left out");
+        *is_done_out = true;
+        end--;
+    }
+    state->trying = *is_done_out ? 0 : end - 1;
+    return end;
 }
 
 static enum mkt_status replay(struct mkt_daemon *daemon, struct mkt_error *error)
 {
     struct mkt_journal *journal = &daemon->keeper->journal;
-    struct reading reading = {.journal = journal, .limit = journal->state->trying};
+    struct reading reading = {.journal = journal};
+    const void *dump;
+    size_t bytes;
+    bool is_done = true;
+    enum mkt_status status = mkt_journal_rewind(journal, &dump, &bytes, error);
 
-    if (reading.limit > 0)
-        mkt_log_error("keeper", "the last message before the end killed two workers: it is left "
-                                "out");
-    mkt_journal_rewind(journal);
-    enum mkt_status status = mkt_market_replay(daemon->market, next_record, &reading, error);
-    journal->state->trying = 0;
+    if (status == MKT_OK) {
+        reading.end = find_end(journal, &is_done);
+        status = mkt_journal_rewind(journal, &dump, &bytes, error);
+    }
+    if (status == MKT_OK && dump)
+        status = mkt_market_restore(daemon->market, dump, bytes, error);
+    if (status == MKT_OK)
+        status = mkt_market_replay(daemon->market, next_record, &reading, is_done, error);
     if (status == MKT_OK)
         status = mkt_market_audit(daemon->market, error);
+    journal->state->trying = 0;
+    mkt_journal_done(journal);
     return status;
 }
 
@@ -112,6 +137,10 @@ enum mkt_status mkt_daemon_revive(struct mkt_daemon *daemon, struct mkt_error *e
     struct mkt_market_usage usage;
     uint64_t begun_ms = mkt_daemon_now_ms();
 
+#if MKT_FAULTS
+    if (getenv("H5MARKET_FAULT_ONCE"))
+        unsetenv("H5MARKET_FAULT");
+#endif
     memcpy(daemon->id, state->daemon, MKT_ID_BYTES);
     daemon->started_ms = state->started_ms;
     daemon->last_session = state->last_session;

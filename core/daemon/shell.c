@@ -187,6 +187,14 @@ static void op_append(void *context, size_t bytes)
     mkt_journal_append(&daemon->keeper->journal, bytes);
 }
 
+static void op_done(void *context)
+{
+    struct mkt_daemon *daemon = context;
+
+    if (daemon->keeper)
+        mkt_journal_done(&daemon->keeper->journal);
+}
+
 const struct mkt_market_ops mkt_shell_ops = {
     .send = op_send,
     .write = op_write,
@@ -196,6 +204,7 @@ const struct mkt_market_ops mkt_shell_ops = {
     .refuse = op_refuse,
     .reserve = op_reserve,
     .append = op_append,
+    .done = op_done,
 };
 
 /* ---- what clients ask for ---- */
@@ -421,6 +430,8 @@ void mkt_shell_settle(struct mkt_daemon *daemon)
         mkt_pages_note_publish(daemon->pages, mkt_daemon_now_ms());
     }
     mkt_pages_settle(daemon->pages);
+    if (daemon->keeper && mkt_journal_is_long(&daemon->keeper->journal))
+        mkt_journal_begin_anew(&daemon->keeper->journal, daemon->market);
     mkt_archivers_settle(daemon->archivers, usage.unsaved_versions);
     mkt_drain_settle(daemon, &usage);
     if (!daemon->stopping)

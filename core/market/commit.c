@@ -282,7 +282,7 @@ static bool take_image(struct mkt_market *market, struct member *member,
         *status_out = MKT_NO_MEMORY;
         return mkt_session_give(market, session, &commit->image);
     }
-    *image = (struct held_image){1, commit->image};
+    *image = (struct held_image){.references = 1, .extent = commit->image};
     *status_out = mkt_ranges_take(&session->grants, &commit->image);
     if (*status_out == MKT_OK) {
         group->image = image;

@@ -115,12 +115,14 @@ struct held_piece {
     uint32_t record_bytes;
     uint64_t stamp;
     struct mkt_extent data, table;
+    uint64_t dumped;  /* see dump.c, also below */
     uint8_t record[]; /* encoded, with its stamp */
 };
 
 struct held_image {
     uint32_t references;
     struct mkt_extent extent;
+    uint64_t dumped;
 };
 
 struct version_array {
@@ -183,6 +185,7 @@ struct version {
     struct version *prev, *next;         /* of the object, ascending, not retired */
     struct version *set_prev, *set_next; /* of the set, not retired */
     struct version *all_prev, *all_next; /* of the market */
+    uint64_t dumped;
 };
 
 struct object {
@@ -202,6 +205,7 @@ struct object {
     uint64_t writer_session; /* rank 0's of its last writers */
     struct set *set;
     uint32_t references; /* the tables', versions', writer groups' */
+    uint64_t dumped;
     UT_hash_handle hh, hh_file, hh_place;
 };
 
@@ -306,6 +310,7 @@ struct failed_join {
 struct replay {
     mkt_record_fn next;
     void *context;
+    bool is_done;      /* the last call */
     const void *bytes; /* of the call after the one in hand; NULL: there is none */
     size_t length;
     const void *grown[MKT_REPLAY_GROWN]; /* outcomes of the call in hand: records */
@@ -364,6 +369,7 @@ struct mkt_market {
     uint32_t replaced_next;
     uint64_t publishes, withdrawals, requests, replies;
     struct replay *replay; /* NULL but in mkt_market_replay */
+    uint32_t dumps;
 };
 
 /* uthash leaves hh.tbl NULL where memory was short. */
@@ -384,17 +390,19 @@ const char *mkt_path_text(const char *path);
 const char *mkt_size_text(uint64_t bytes, char buffer[32]);
 
 /* ---- journal.c: each entry is written down here before it changes anything ---- */
-void mkt_journal_session_begin(struct mkt_market *market, uint64_t session, const char *program,
-                               uint32_t pid);
-void mkt_journal_session_end(struct mkt_market *market, uint64_t session, uint64_t now_ms);
-void mkt_journal_session_reclaim(struct mkt_market *market, uint64_t session, uint64_t now_ms);
-void mkt_journal_message(struct mkt_market *market, uint64_t session, const struct mkt_msg *msg,
-                         uint64_t now_ms);
-void mkt_journal_tick(struct mkt_market *market, uint64_t now_ms);
-void mkt_journal_stub_removed(struct mkt_market *market, const uint8_t object[MKT_ID_BYTES],
-                              bool replaced, uint64_t now_ms);
-void mkt_journal_no_pages(struct mkt_market *market, uint64_t session, uint64_t request,
-                          const struct mkt_extent *extent, uint64_t now_ms);
+void mkt_record_session_begin(struct mkt_market *market, uint64_t session, const char *program,
+                              uint32_t pid);
+void mkt_record_session_end(struct mkt_market *market, uint64_t session, uint64_t now_ms);
+void mkt_record_session_reclaim(struct mkt_market *market, uint64_t session, uint64_t now_ms);
+void mkt_record_message(struct mkt_market *market, uint64_t session, const struct mkt_msg *msg,
+                        uint64_t now_ms);
+void mkt_record_tick(struct mkt_market *market, uint64_t now_ms);
+void mkt_record_stub_removed(struct mkt_market *market, const uint8_t object[MKT_ID_BYTES],
+                             bool replaced, uint64_t now_ms);
+void mkt_record_no_pages(struct mkt_market *market, uint64_t session, uint64_t request,
+                         const struct mkt_extent *extent, uint64_t now_ms);
+/* ... and has had all its effects. */
+void mkt_record_done(struct mkt_market *market);
 /* The operations, as far as they are for a replay to do. */
 enum mkt_status mkt_op_grow(struct mkt_market *market, uint32_t arena, uint64_t size_bytes,
                             struct mkt_error *error);
@@ -457,6 +465,9 @@ enum mkt_status mkt_object_create(struct mkt_market *market, const struct owned_
 /* A writer starts on an object that is there: the name it was found by is the one it has now. */
 enum mkt_status mkt_object_rename(struct mkt_market *market, struct object *object,
                                   const struct owned_name *name, bool has_stub);
+/* Enters one that was read from a dump. False: out of memory. */
+bool mkt_object_revive(struct mkt_market *market, struct object *object, bool by_file,
+                       bool by_place);
 void mkt_object_get(struct object *object);
 void mkt_object_put(struct mkt_market *market, struct object *object);
 enum mkt_status mkt_object_set_retention(struct mkt_market *market, struct object *object,

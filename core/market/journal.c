@@ -48,8 +48,8 @@ static void keep(const struct mkt_market *market, struct call_disk *call, struct
     market->ops.append(market->context, sizeof(*call) + head.bytes);
 }
 
-void mkt_journal_session_begin(struct mkt_market *market, uint64_t session, const char *program,
-                               uint32_t pid)
+void mkt_record_session_begin(struct mkt_market *market, uint64_t session, const char *program,
+                              uint32_t pid)
 {
     struct call_disk *call = start(market);
     size_t length = program ? strnlen(program, 255) : 0;
@@ -63,7 +63,7 @@ void mkt_journal_session_begin(struct mkt_market *market, uint64_t session, cons
              program);
 }
 
-void mkt_journal_session_end(struct mkt_market *market, uint64_t session, uint64_t now_ms)
+void mkt_record_session_end(struct mkt_market *market, uint64_t session, uint64_t now_ms)
 {
     struct call_disk *call = start(market);
 
@@ -73,7 +73,7 @@ void mkt_journal_session_end(struct mkt_market *market, uint64_t session, uint64
              NULL);
 }
 
-void mkt_journal_session_reclaim(struct mkt_market *market, uint64_t session, uint64_t now_ms)
+void mkt_record_session_reclaim(struct mkt_market *market, uint64_t session, uint64_t now_ms)
 {
     struct call_disk *call = start(market);
 
@@ -83,8 +83,8 @@ void mkt_journal_session_reclaim(struct mkt_market *market, uint64_t session, ui
              NULL);
 }
 
-void mkt_journal_message(struct mkt_market *market, uint64_t session, const struct mkt_msg *msg,
-                         uint64_t now_ms)
+void mkt_record_message(struct mkt_market *market, uint64_t session, const struct mkt_msg *msg,
+                        uint64_t now_ms)
 {
     struct call_disk *call = start(market);
     size_t bytes;
@@ -102,7 +102,7 @@ void mkt_journal_message(struct mkt_market *market, uint64_t session, const stru
         market->ops.append(market->context, 0); /* what came as a frame fits into one */
 }
 
-void mkt_journal_tick(struct mkt_market *market, uint64_t now_ms)
+void mkt_record_tick(struct mkt_market *market, uint64_t now_ms)
 {
     struct call_disk *call = start(market);
 
@@ -110,8 +110,8 @@ void mkt_journal_tick(struct mkt_market *market, uint64_t now_ms)
         keep(market, call, (struct call_disk){.kind = CALL_TICK, .now_ms = now_ms}, NULL);
 }
 
-void mkt_journal_stub_removed(struct mkt_market *market, const uint8_t object[MKT_ID_BYTES],
-                              bool replaced, uint64_t now_ms)
+void mkt_record_stub_removed(struct mkt_market *market, const uint8_t object[MKT_ID_BYTES],
+                             bool replaced, uint64_t now_ms)
 {
     struct call_disk *call = start(market);
 
@@ -124,8 +124,8 @@ void mkt_journal_stub_removed(struct mkt_market *market, const uint8_t object[MK
              object);
 }
 
-void mkt_journal_no_pages(struct mkt_market *market, uint64_t session, uint64_t request,
-                          const struct mkt_extent *extent, uint64_t now_ms)
+void mkt_record_no_pages(struct mkt_market *market, uint64_t session, uint64_t request,
+                         const struct mkt_extent *extent, uint64_t now_ms)
 {
     struct call_disk *call = start(market);
 
@@ -137,6 +137,12 @@ void mkt_journal_no_pages(struct mkt_market *market, uint64_t session, uint64_t 
                                 .now_ms = now_ms,
                                 .detail = request},
              extent);
+}
+
+void mkt_record_done(struct mkt_market *market)
+{
+    if (market->ops.done && !market->replay)
+        market->ops.done(market->context);
 }
 
 /* ---- back ---- */
@@ -247,9 +253,9 @@ static enum mkt_status replay_call(struct mkt_market *market, const struct call_
 }
 
 enum mkt_status mkt_market_replay(struct mkt_market *market, mkt_record_fn next, void *context,
-                                  struct mkt_error *error_out)
+                                  bool is_done, struct mkt_error *error_out)
 {
-    struct replay replay = {.next = next, .context = context};
+    struct replay replay = {.next = next, .context = context, .is_done = is_done};
     enum mkt_status status = MKT_OK;
     unsigned long long records = 0;
 
@@ -278,7 +284,7 @@ enum mkt_status mkt_market_replay(struct mkt_market *market, mkt_record_fn next,
 /* True for calls whose effects the world has seen. */
 static bool is_past(const struct mkt_market *market)
 {
-    return market->replay && market->replay->bytes;
+    return market->replay && (market->replay->bytes || market->replay->is_done);
 }
 
 /* Also of a call that is made again because it may not have come to its end. */

@@ -280,7 +280,7 @@ void mkt_market_message(struct mkt_market *market, uint64_t id, const struct mkt
 
     if (!session || session->ended || session->refused)
         return;
-    mkt_journal_message(market, id, msg, now_ms);
+    mkt_record_message(market, id, msg, now_ms);
     market->requests++;
     if (msg->type != MKT_MSG_CANCEL && msg->request > session->last_request)
         session->last_request = msg->request;
@@ -289,6 +289,7 @@ void mkt_market_message(struct mkt_market *market, uint64_t id, const struct mkt
         market->foreground_ms = now_ms;
     dispatch(market, session, msg, now_ms);
     mkt_settle(market);
+    mkt_record_done(market);
 }
 
 bool mkt_market_stub_removed(struct mkt_market *market, const uint8_t id[MKT_ID_BYTES],
@@ -302,10 +303,11 @@ bool mkt_market_stub_removed(struct mkt_market *market, const uint8_t id[MKT_ID_
         return false;
     if (!object || (!object->has_stub && object->name.file_ino == 0))
         return true;
-    mkt_journal_stub_removed(market, id, replaced, now_ms);
+    mkt_record_stub_removed(market, id, replaced, now_ms);
     market->now_ms = now_ms;
     if (replaced && newest && mkt_save_is_owed(newest)) {
         mkt_object_lose_stub(market, object);
+        mkt_record_done(market);
         return true;
     }
     mkt_object_get(object);
@@ -313,6 +315,7 @@ bool mkt_market_stub_removed(struct mkt_market *market, const uint8_t id[MKT_ID_
     mkt_open_wake(market, object, now_ms);
     mkt_object_put(market, object);
     mkt_settle(market);
+    mkt_record_done(market);
     return true;
 }
 
@@ -348,7 +351,7 @@ void mkt_market_tick(struct mkt_market *market, uint64_t now_ms)
 
     if (now_ms < market->next_deadline_ms)
         return;
-    mkt_journal_tick(market, now_ms);
+    mkt_record_tick(market, now_ms);
     market->now_ms = now_ms;
     mkt_grant_tick(market, now_ms);
     while ((group = first_expired(market, now_ms))) {
@@ -366,4 +369,5 @@ void mkt_market_tick(struct mkt_market *market, uint64_t now_ms)
         mkt_note_deadline(market, wait->deadline_ms);
     }
     mkt_save_tick(market);
+    mkt_record_done(market);
 }

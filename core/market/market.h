@@ -80,6 +80,8 @@ struct mkt_market_ops {
      * leaves before. NULL: no journal. */
     void *(*reserve)(void *context);
     void (*append)(void *context, size_t bytes);
+    /* The call that was written down last has had all its effects. */
+    void (*done)(void *context);
 };
 #define MKT_CALL_MAX_BYTES (MKT_FRAME_MAX_BYTES + 256u)
 
@@ -202,13 +204,23 @@ typedef void (*mkt_market_free_fn)(void *context, const struct mkt_extent *exten
 void mkt_market_each_free(const struct mkt_market *market, mkt_market_free_fn fn, void *context);
 
 /* ---- a journal's other end ---- */
+/* The whole state as bytes, for another process of this very program: a journal may begin here.
+ * MKT_NO_SPACE: more than `capacity`. */
+enum mkt_status mkt_market_dump(struct mkt_market *market, void *bytes, size_t capacity,
+                                size_t *length_out);
+/* The same state, on a market just created with the same limits. Uses the operation `grow`.
+ * MKT_CORRUPT, also if memory is short: then the market is of no use, and what it holds isn't
+ * given back. */
+enum mkt_status mkt_market_restore(struct mkt_market *market, const void *bytes, size_t length,
+                                   struct mkt_error *error_out);
 /* The next record, true; or false: that was the last. The bytes live as long as the replay. */
 typedef bool (*mkt_record_fn)(void *context, const void **bytes_out, size_t *length_out);
 /* Makes the calls of a journal again, on a market as it was when the journal began. Of the
- * operations only `grow` is used, for arenas that came to be, and for the last call all but `send`:
- * whoever made it may have died half-way. MKT_CORRUPT: a record that is none. */
+ * operations only `grow` is used, for arenas that came to be; but if the last call isn't `is_done`,
+ * whoever made it died half-way, and it has all its effects again, though no answer leaves.
+ * MKT_CORRUPT: a record that is none. */
 enum mkt_status mkt_market_replay(struct mkt_market *market, mkt_record_fn next, void *context,
-                                  struct mkt_error *error_out);
+                                  bool is_done, struct mkt_error *error_out);
 
 /* Checks every invariant (each byte owned once, counts right, no dead reference). MKT_OK or
  * MKT_CORRUPT with text. For tests. */

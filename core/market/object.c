@@ -342,6 +342,22 @@ void mkt_object_lose_stub(struct mkt_market *market, struct object *object)
     mkt_object_set_file(market, object, &none);
 }
 
+bool mkt_object_revive(struct mkt_market *market, struct object *object, bool by_file,
+                       bool by_place)
+{
+    if (!object->gone)
+        HASH_ADD(hh, market->objects, id, MKT_ID_BYTES, object);
+    if (by_file)
+        HASH_ADD_KEYPTR(hh_file, market->objects_by_file, &object->name.file_dev, FILE_KEY_BYTES,
+                        object);
+    if (by_place)
+        HASH_ADD_KEYPTR(hh_place, market->objects_by_place, object->name.place,
+                        object->name.place_bytes, object);
+    return (object->gone || MKT_TABLE_ADDED(object, hh)) &&
+           MKT_TABLE_ADDED(object, hh_file) == by_file &&
+           MKT_TABLE_ADDED(object, hh_place) == by_place;
+}
+
 void mkt_object_get(struct object *object)
 {
     object->references++;

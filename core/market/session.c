@@ -24,12 +24,11 @@ static void copy_program(char *out, size_t capacity, const char *program)
         strcpy(out, "?");
 }
 
-enum mkt_status mkt_market_session_begin(struct mkt_market *market, uint64_t id,
-                                         const char *program, uint32_t pid)
+static enum mkt_status begin(struct mkt_market *market, uint64_t id, const char *program,
+                             uint32_t pid)
 {
     struct session *session;
 
-    mkt_journal_session_begin(market, id, program, pid);
     if (mkt_session_find(market, id))
         return MKT_EXISTS;
     if (HASH_COUNT(market->sessions) >= MKT_MAX_SESSIONS)
@@ -46,6 +45,15 @@ enum mkt_status mkt_market_session_begin(struct mkt_market *market, uint64_t id,
         return MKT_NO_MEMORY;
     }
     return MKT_OK;
+}
+
+enum mkt_status mkt_market_session_begin(struct mkt_market *market, uint64_t id,
+                                         const char *program, uint32_t pid)
+{
+    mkt_record_session_begin(market, id, program, pid);
+    enum mkt_status status = begin(market, id, program, pid);
+    mkt_record_done(market);
+    return status;
 }
 
 /* The connection of a member is gone; what its process could touch stays. */
@@ -97,7 +105,7 @@ void mkt_market_session_end(struct mkt_market *market, uint64_t id, uint64_t now
 
     if (!session || session->ended)
         return;
-    mkt_journal_session_end(market, id, now_ms);
+    mkt_record_session_end(market, id, now_ms);
     session->ended = true;
     session->reply_bytes = 0;
     market->now_ms = now_ms;
@@ -106,6 +114,7 @@ void mkt_market_session_end(struct mkt_market *market, uint64_t id, uint64_t now
     while ((member = first_present(session)))
         member_gone(market, member, now_ms);
     mkt_settle(market);
+    mkt_record_done(market);
 }
 
 void mkt_market_session_reclaim(struct mkt_market *market, uint64_t id, uint64_t now_ms)
@@ -116,13 +125,14 @@ void mkt_market_session_reclaim(struct mkt_market *market, uint64_t id, uint64_t
         return;
     market->now_ms = now_ms;
     mkt_market_session_end(market, id, now_ms);
-    mkt_journal_session_reclaim(market, id, now_ms);
+    mkt_record_session_reclaim(market, id, now_ms);
     while (session->members)
         mkt_member_done(market, session->members);
     mkt_bytes_free_ranges(market, &session->grants);
     HASH_DEL(market->sessions, session);
     mkt_session_free(session);
     mkt_settle(market);
+    mkt_record_done(market);
 }
 
 bool mkt_market_session_is_bare(const struct mkt_market *market, uint64_t id)
@@ -195,18 +205,11 @@ void mkt_market_answer_again(struct mkt_market *market, uint64_t id)
     market->ops.send(market->context, id, &msg, &populate);
 }
 
-void mkt_market_no_pages(struct mkt_market *market, uint64_t id, uint64_t request,
-                         const struct mkt_extent *extent, uint64_t now_ms)
+static void answer_without_pages(struct mkt_market *market, struct session *session,
+                                 uint64_t request)
 {
-    struct session *session = mkt_session_find(market, id);
     struct mkt_msg msg;
 
-    if (!session || session->ended || session->refused)
-        return;
-    mkt_journal_no_pages(market, id, request, extent, now_ms);
-    market->now_ms = now_ms;
-    if (!mkt_session_give(market, session, extent))
-        return;
     if (recall(session, &msg) && msg.request == request && msg.type == MKT_MSG_OPENED) {
         msg.opened.scratch = (struct mkt_extent){.length = 0};
         mkt_reply(market, session, &msg, NULL);
@@ -214,7 +217,22 @@ void mkt_market_no_pages(struct mkt_market *market, uint64_t id, uint64_t reques
         mkt_reply_error(
             market, session, request, MKT_NO_SPACE,
             "the node has no memory left for the market (see 'memory' in h5market.yaml)");
-    mkt_settle(market);
+}
+
+void mkt_market_no_pages(struct mkt_market *market, uint64_t id, uint64_t request,
+                         const struct mkt_extent *extent, uint64_t now_ms)
+{
+    struct session *session = mkt_session_find(market, id);
+
+    if (!session || session->ended || session->refused)
+        return;
+    mkt_record_no_pages(market, id, request, extent, now_ms);
+    market->now_ms = now_ms;
+    if (mkt_session_give(market, session, extent)) {
+        answer_without_pages(market, session, request);
+        mkt_settle(market);
+    }
+    mkt_record_done(market);
 }
 
 bool mkt_session_give(struct mkt_market *market, struct session *session,

@@ -12,7 +12,10 @@
  *   read-and-stay PATH MIB       opens it, stays, then reads and checks
  *   status KEY[.KEY]             prints one entry of the daemon's state
  *   saved PATH MS                waits until its file is on disk (PATH "": all); prints how many
- * are not, and why rm PATH                      withdraws stop [discard]
+ * are not, and why
+ *   rm PATH                      withdraws
+ *   stop [discard]
+ *   fault-points                 0 if fault points do something in this build
  */
 #include "core/client/client.h"
 #include "core/geometry/piece_layout.h"
@@ -246,6 +249,8 @@ int main(int argc, char **argv)
 {
     if (argc < 2)
         return 2;
+    if (strcmp(argv[1], "fault-points") == 0)
+        return MKT_FAULTS ? 0 : 1;
     connect_or_exit();
     int status = run(argc, argv);
     mkt_client_destroy(client);

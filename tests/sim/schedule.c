@@ -126,6 +126,16 @@ static void maybe_kill(unsigned rarity)
         process_kill(process);
 }
 
+static void maybe_restart(void)
+{
+    if (world.restart_rarity == 0)
+        return;
+    if (one_in(4 * world.restart_rarity))
+        restart_compact();
+    if (one_in(world.restart_rarity))
+        restart_market();
+}
+
 static bool all_gone(void)
 {
     for (unsigned i = 0; i < world.processes; i++) {
@@ -304,12 +314,14 @@ bool schedule_run(uint64_t seed, bool trace, bool short_of_memory)
         one_in(10) ? chance(1, 300) : UINT64_MAX; /* the market goes with all that is in it */
     while (!all_gone() && world.steps < stop) {
         SIM_CHECK(++world.steps < MAX_STEPS, "it does not end");
-        step();
+        restart_step(step);
         maybe_kill(rarity);
+        maybe_restart();
         end_hostile();
         if (world.audit_always || world.steps % 16 == 0)
             world_audit();
     }
+    world.deaths_left = 0;
     world_audit();
     if (all_gone())
         check_rest();

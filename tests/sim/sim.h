@@ -167,6 +167,7 @@ struct process {
     uint64_t request;
     enum mkt_msg_type waits_for; /* 0: nothing */
     bool delivered, cancelled;
+    bool was_answered; /* at a restart: the answer was on its way */
     uint64_t delivered_ms, limit_ms;
     bool out_of_memory;
     uint64_t known_version; /* READ: committed before the open was sent */
@@ -210,7 +211,11 @@ struct world {
 
     bool short_of_memory; /* allocations fail in this schedule */
     bool keeps_sets, has_hostile;
-    uint64_t kills, publishes, reads, errors;
+    bool is_apart;           /* what a market asks for now is no affair of the world's */
+    bool answers_again;      /* a client that is connected anew may have had its answer */
+    unsigned restart_rarity; /* 0: never */
+    unsigned deaths_left;    /* in the middle of a call: each costs memory, which nobody frees */
+    uint64_t kills, publishes, reads, errors, restarts, deaths;
 };
 
 extern struct world world;
@@ -230,6 +235,10 @@ void world_begin(uint64_t seed, bool short_of_memory);
 void world_end(void);
 void *world_bytes(const struct mkt_extent *extent);
 void world_audit(void);
+extern const struct mkt_market_ops *const world_operations;
+/* Every client is connected anew: what was on its way to it is lost, its last answer comes again.
+ */
+void world_reconnect(void);
 void world_deliver_to_market(struct process *process);
 void world_tick(uint64_t now_ms);
 void world_session_begin(struct process *process);
@@ -273,6 +282,20 @@ bool process_is_done(const struct process *process);
 
 /* ---- program.c ---- */
 void programs_make(void);
+
+/* ---- restart.c ---- */
+void restart_begin(bool on);
+void *restart_reserve(void *context);
+void restart_append(void *context, size_t bytes);
+void restart_done(void *context);
+void restart_compact(void);
+void restart_market(void);
+/* Around a call of the market: it may end in the middle of it, at any operation. */
+void restart_enter(void);
+void restart_leave(void);
+void restart_operation(void);
+/* Makes a step; if the market dies in it, another goes on. */
+void restart_step(void (*step)(void));
 
 /* ---- memory.c: allocations that fail inside the market ---- */
 void memory_arm(uint64_t one_in_n, uint64_t seed);

@@ -135,12 +135,27 @@ static void check_answer(struct process *process, const struct mkt_msg *msg)
     }
 }
 
+/* To a client that is connected anew. It may have had the answer, or it is on its way for the first
+ * time. */
+static void send_again(struct process *process, const struct mkt_msg *msg)
+{
+    if (!process->waits_for || msg->request != process->request)
+        return;
+    if (!process->was_answered)
+        check_answer(process, msg);
+    queue_put(&process->to_client, encode(msg));
+}
+
 static void on_send(void *context, uint64_t session, const struct mkt_msg *msg,
                     const struct mkt_extent *populate)
 {
     struct process *process = find_process(session);
 
     (void)context;
+    if (world.answers_again) {
+        send_again(process, msg);
+        return;
+    }
     memory_leave();
     SIM_CHECK(!process->ended, "an answer to a session that ended");
     SIM_CHECK(msg->type != MKT_MSG_GRANTED ||
@@ -149,12 +164,14 @@ static void on_send(void *context, uint64_t session, const struct mkt_msg *msg,
     check_answer(process, msg);
     queue_put(&process->to_client, encode(msg));
     memory_enter();
+    restart_operation();
 }
 
 static void on_write(void *context, const struct mkt_extent *extent, const void *bytes)
 {
     (void)context;
     memcpy(world_bytes(extent), bytes, extent->length);
+    restart_operation();
 }
 
 static enum mkt_status on_grow(void *context, uint32_t arena, uint64_t size_bytes,
@@ -162,6 +179,8 @@ static enum mkt_status on_grow(void *context, uint32_t arena, uint64_t size_byte
 {
     (void)context;
     (void)error;
+    if (arena <= world.arenas)
+        return MKT_OK; /* a market made again */
     SIM_CHECK(arena == world.arenas + 1 && arena <= MAX_ARENAS, "arena %u is not the next one",
               arena);
     memory_leave();
@@ -173,7 +192,9 @@ static enum mkt_status on_grow(void *context, uint32_t arena, uint64_t size_byte
 static void on_freed(void *context, const struct mkt_extent *extent)
 {
     (void)context;
-    memset(world_bytes(extent), FREED_BYTE, extent->length);
+    if (!world.is_apart)
+        memset(world_bytes(extent), FREED_BYTE, extent->length);
+    restart_operation();
 }
 
 static void on_drop_stub(void *context, const uint8_t object[MKT_ID_BYTES])
@@ -231,18 +252,18 @@ void world_deliver_to_market(struct process *process)
         for (unsigned p = 0; p < PATHS; p++)
             world_disturb(p);
     }
-    memory_enter();
+    restart_enter();
     mkt_market_message(world.market, process->session, &msg, world.now);
-    memory_leave();
+    restart_leave();
     free(frame);
 }
 
 void world_tick(uint64_t now_ms)
 {
     world.now = now_ms;
-    memory_enter();
+    restart_enter();
     mkt_market_tick(world.market, now_ms);
-    memory_leave();
+    restart_leave();
     SIM_CHECK(mkt_market_next_deadline(world.market) > now_ms,
               "the next deadline has passed after a tick");
     for (unsigned i = 0; i < world.processes; i++) {
@@ -293,9 +314,9 @@ void world_session_end(struct process *process)
     process->ended = true;
     process->connected = false;
     queue_clear(&process->to_client);
-    memory_enter();
+    restart_enter();
     mkt_market_session_end(world.market, process->session, world.now);
-    memory_leave();
+    restart_leave();
     check_poisoned(process);
 }
 
@@ -305,9 +326,9 @@ void world_session_reclaim(struct process *process)
     process->ended = process->reclaimed = true;
     queue_clear(&process->to_client);
     queue_clear(&process->to_market);
-    memory_enter();
+    restart_enter();
     mkt_market_session_reclaim(world.market, process->session, world.now);
-    memory_leave();
+    restart_leave();
 }
 
 void world_stub_removed(unsigned at)
@@ -317,9 +338,9 @@ void world_stub_removed(unsigned at)
     sim_trace("the market hears that a stub was removed");
     memcpy(object, world.removed[at], MKT_ID_BYTES);
     memmove(world.removed[at], world.removed[at + 1], (--world.removals - at) * MKT_ID_BYTES);
-    memory_enter();
+    restart_enter();
     mkt_market_stub_removed(world.market, object, one_in(3), world.now);
-    memory_leave();
+    restart_leave();
 }
 
 void world_disturb(unsigned path)
@@ -341,7 +362,26 @@ static const struct mkt_market_ops operations = {.send = on_send,
                                                  .grow = on_grow,
                                                  .freed = on_freed,
                                                  .drop_stub = on_drop_stub,
-                                                 .refuse = on_refuse};
+                                                 .refuse = on_refuse,
+                                                 .reserve = restart_reserve,
+                                                 .append = restart_append,
+                                                 .done = restart_done};
+const struct mkt_market_ops *const world_operations = &operations;
+
+void world_reconnect(void)
+{
+    world.answers_again = true;
+    for (unsigned i = 0; i < world.processes; i++) {
+        struct process *process = &world.process[i];
+
+        if (!process->exists || process->ended)
+            continue;
+        process->was_answered = process->to_client.count > 0;
+        queue_clear(&process->to_client);
+        mkt_market_answer_again(world.market, process->session);
+    }
+    world.answers_again = false;
+}
 
 static void make_paths(void)
 {
@@ -380,6 +420,8 @@ void world_begin(uint64_t seed, bool short_of_memory)
         .max_pieces = one_in(6) ? 6 : 1000,
     };
     world.limits.memory_bytes = one_in(3) ? world.limits.arena_bytes * 4 : chance(8, 40) << 10;
+    world.restart_rarity = short_of_memory || one_in(3) ? 0 : (unsigned)chance(10, 300);
+    restart_begin(world.restart_rarity > 0);
     memory_arm(short_of_memory ? chance(20, 400) : 0, seed);
     world.market = mkt_market_create(&world.limits, &operations, NULL);
     SIM_CHECK(world.market, "no market");
@@ -398,5 +440,6 @@ void world_end(void)
     for (unsigned a = 0; a < world.arenas; a++)
         free(world.arena[a]);
     world.arenas = 0;
+    restart_begin(false);
     content_free();
 }
