@@ -63,9 +63,9 @@ herr_t mkt_vol_optional(void *object, H5VL_optional_args_t *args, hid_t dxpl, vo
 
 /* ---- HDF5's automatic printing ----
  * A nested call that fails prints the error stack, and the application's call prints it again. So
- * nothing is printed inside of callbacks, except where the application's own functions are called:
- * what fails in those is theirs to see. Opens and creates of files, and transfers of datasets, see
- * to it themselves (it costs as much as a small transfer). */
+ * nothing is printed inside of callbacks, but for what fails in the application's own functions.
+ * Opens and creates of files, and transfers of datasets, see to it themselves (it costs as much as
+ * a small transfer). */
 #define QUIET(type, name, parameters, arguments) \
     static type name##_quietly parameters        \
     {                                            \
@@ -101,10 +101,6 @@ QUIET(herr_t, attribute_write,
       (object, type, buffer, dxpl, request))
 QUIET(herr_t, attribute_get, (void *object, H5VL_attr_get_args_t *args, hid_t dxpl, void **request),
       (object, args, dxpl, request))
-QUIET_UNLESS(args->op_type == H5VL_ATTR_ITER, attribute_specific,
-             (void *object, const H5VL_loc_params_t *loc, H5VL_attr_specific_args_t *args,
-              hid_t dxpl, void **request),
-             (object, loc, args, dxpl, request))
 QUIET_UNLESS(args->op_type == H5VL_NATIVE_ATTR_ITERATE_OLD, attribute_optional,
              (void *object, H5VL_optional_args_t *args, hid_t dxpl, void **request),
              (object, args, dxpl, request))
@@ -186,10 +182,6 @@ QUIET(herr_t, link_get,
       (void *object, const H5VL_loc_params_t *loc, H5VL_link_get_args_t *args, hid_t dxpl,
        void **request),
       (object, loc, args, dxpl, request))
-QUIET_UNLESS(args->op_type == H5VL_LINK_ITER, link_specific,
-             (void *object, const H5VL_loc_params_t *loc, H5VL_link_specific_args_t *args,
-              hid_t dxpl, void **request),
-             (object, loc, args, dxpl, request))
 QUIET(herr_t, link_optional,
       (void *object, const H5VL_loc_params_t *loc, H5VL_optional_args_t *args, hid_t dxpl,
        void **request),
@@ -207,14 +199,101 @@ QUIET(herr_t, object_get,
       (void *object, const H5VL_loc_params_t *loc, H5VL_object_get_args_t *args, hid_t dxpl,
        void **request),
       (object, loc, args, dxpl, request))
-QUIET_UNLESS(args->op_type == H5VL_OBJECT_VISIT, object_specific,
-             (void *object, const H5VL_loc_params_t *loc, H5VL_object_specific_args_t *args,
-              hid_t dxpl, void **request),
-             (object, loc, args, dxpl, request))
 QUIET(herr_t, object_optional,
       (void *object, const H5VL_loc_params_t *loc, H5VL_optional_args_t *args, hid_t dxpl,
        void **request),
       (object, loc, args, dxpl, request))
+
+/* An iteration: the application's function is called with HDF5's printing as it was. */
+struct aloud {
+    struct mkt_vol_silence silence;
+    H5L_iterate2_t link;
+    H5A_operator2_t attribute;
+    H5O_iterate2_t object;
+    void *data;
+};
+
+static herr_t call_link(hid_t object, const char *name, const H5L_info2_t *info, void *context)
+{
+    struct aloud *aloud = context;
+    mkt_vol_silence_end(&aloud->silence);
+    herr_t result = aloud->link(object, name, info, aloud->data);
+    mkt_vol_silence_begin(&aloud->silence);
+    return result;
+}
+
+static herr_t link_specific_quietly(void *object, const H5VL_loc_params_t *loc,
+                                    H5VL_link_specific_args_t *args, hid_t dxpl, void **request)
+{
+    struct aloud aloud;
+    H5VL_link_specific_args_t native = *args;
+    if (args->op_type == H5VL_LINK_ITER) {
+        aloud.link = args->args.iterate.op;
+        aloud.data = args->args.iterate.op_data;
+        native.args.iterate.op = call_link;
+        native.args.iterate.op_data = &aloud;
+    }
+    mkt_vol_silence_begin(&aloud.silence);
+    herr_t result = mkt_vol_link_specific(
+        object, loc, args->op_type == H5VL_LINK_ITER ? &native : args, dxpl, request);
+    mkt_vol_silence_end(&aloud.silence);
+    return result;
+}
+
+static herr_t call_attribute(hid_t object, const char *name, const H5A_info_t *info, void *context)
+{
+    struct aloud *aloud = context;
+    mkt_vol_silence_end(&aloud->silence);
+    herr_t result = aloud->attribute(object, name, info, aloud->data);
+    mkt_vol_silence_begin(&aloud->silence);
+    return result;
+}
+
+static herr_t attribute_specific_quietly(void *object, const H5VL_loc_params_t *loc,
+                                         H5VL_attr_specific_args_t *args, hid_t dxpl,
+                                         void **request)
+{
+    struct aloud aloud;
+    H5VL_attr_specific_args_t native = *args;
+    if (args->op_type == H5VL_ATTR_ITER) {
+        aloud.attribute = args->args.iterate.op;
+        aloud.data = args->args.iterate.op_data;
+        native.args.iterate.op = call_attribute;
+        native.args.iterate.op_data = &aloud;
+    }
+    mkt_vol_silence_begin(&aloud.silence);
+    herr_t result = mkt_vol_attribute_specific(
+        object, loc, args->op_type == H5VL_ATTR_ITER ? &native : args, dxpl, request);
+    mkt_vol_silence_end(&aloud.silence);
+    return result;
+}
+
+static herr_t call_object(hid_t object, const char *name, const H5O_info2_t *info, void *context)
+{
+    struct aloud *aloud = context;
+    mkt_vol_silence_end(&aloud->silence);
+    herr_t result = aloud->object(object, name, info, aloud->data);
+    mkt_vol_silence_begin(&aloud->silence);
+    return result;
+}
+
+static herr_t object_specific_quietly(void *object, const H5VL_loc_params_t *loc,
+                                      H5VL_object_specific_args_t *args, hid_t dxpl, void **request)
+{
+    struct aloud aloud;
+    H5VL_object_specific_args_t native = *args;
+    if (args->op_type == H5VL_OBJECT_VISIT) {
+        aloud.object = args->args.visit.op;
+        aloud.data = args->args.visit.op_data;
+        native.args.visit.op = call_object;
+        native.args.visit.op_data = &aloud;
+    }
+    mkt_vol_silence_begin(&aloud.silence);
+    herr_t result = mkt_vol_object_specific(
+        object, loc, args->op_type == H5VL_OBJECT_VISIT ? &native : args, dxpl, request);
+    mkt_vol_silence_end(&aloud.silence);
+    return result;
+}
 
 static const H5VL_class_t market_class = {
     .version = H5VL_VERSION,

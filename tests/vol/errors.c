@@ -133,6 +133,12 @@ static herr_t look_at_attribute(hid_t object, const char *name, const H5A_info_t
     return look(object, name, (const H5L_info2_t *)info, context);
 }
 
+static herr_t fail_there(hid_t group, const char *name, const H5L_info2_t *info, void *context)
+{
+    look(group, name, info, context);
+    return -1;
+}
+
 static void own_functions(hid_t file)
 {
     hid_t dataset = H5Dopen2(file, "d", H5P_DEFAULT);
@@ -142,6 +148,13 @@ static void own_functions(hid_t file)
     CHECK(H5Ovisit3(file, H5_INDEX_NAME, H5_ITER_INC, visit, NULL, H5O_INFO_BASIC) == 1);
     CHECK(H5Aiterate2(dataset, H5_INDEX_NAME, H5_ITER_INC, NULL, look_at_attribute, NULL) == 1);
     CHECK(printed == 3);
+    printed = 0;
+    CHECK(H5Literate2(file, H5_INDEX_NAME, H5_ITER_INC, NULL, fail_there, NULL) < 0);
+    CHECK(printed == 2);
+    FAILS_ONCE(H5Literate_by_name2(file, "none", H5_INDEX_NAME, H5_ITER_INC, NULL, look, NULL,
+                                   H5P_DEFAULT));
+    FAILS_ONCE(H5Ovisit_by_name3(file, "none", H5_INDEX_NAME, H5_ITER_INC, visit, NULL,
+                                 H5O_INFO_BASIC, H5P_DEFAULT));
     H5Dclose(dataset);
 }
 
