@@ -27,7 +27,8 @@ struct mkt_vol_array *mkt_vol_array_create(struct mkt_vol_arrays *arrays,
                                            uint32_t element_bytes, uint32_t rank,
                                            const uint64_t *dims, uint32_t flags, bool created);
 const struct mkt_array *mkt_vol_array_meta(const struct mkt_vol_array *array);
-/* In mkt_array.flags: the allocation time that native would have had. */
+/* In mkt_array.flags, beside MKT_ARRAY_MEMORY_ONLY: the allocation time that native would have had.
+ */
 #define MKT_VOL_ARRAY_ALLOC_TIME 0x3u
 /* ... and that it had space when a new extent left nothing of what was written. */
 #define MKT_VOL_ARRAY_HAD_SPACE 0x4u

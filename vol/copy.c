@@ -64,7 +64,7 @@ static herr_t to_market(struct mkt_vol_array *source, struct mkt_vol_object *tar
     struct mkt_slab all;
 
     follow.target = mkt_vol_array_create(file->arrays, token, meta->element_bytes, meta->rank,
-                                         meta->dims, meta->flags, true);
+                                         meta->dims, meta->flags & ~MKT_ARRAY_MEMORY_ONLY, true);
     if (!follow.target)
         return mkt_vol_fail(H5E_RESOURCE, H5E_CANTALLOC,
                             "no memory for the description of an array");

@@ -23,6 +23,8 @@
     4096 /* allocated early in the image, though the data goes to the market \
           */
 
+#define PATH_BYTES 4096 /* of a dataset in its file; a longer one is for no rule */
+
 enum raw_data {
     RAW_UNKNOWN, /* decided at the first transfer */
     RAW_REDIRECTED,
@@ -215,6 +217,25 @@ static bool is_predefined(hid_t type)
 
 /* A new dataset takes its ordinal now, on every rank of the group alike, whether or not this rank
  * ever writes it. */
+/* What a rule for datasets says of a new one, by the path that it got. */
+static uint32_t flags_by_rule(const struct mkt_vol_object *object)
+{
+    const struct mkt_rule *rule = &object->file->state->rule;
+    H5VL_loc_params_t self = {.type = H5VL_OBJECT_BY_SELF, .obj_type = H5I_DATASET};
+    char path[PATH_BYTES];
+    size_t length = 0;
+    H5VL_object_get_args_t args = {
+        .op_type = H5VL_OBJECT_GET_NAME,
+        .args.get_name = {.buf_size = sizeof path, .buf = path, .name_len = &length}};
+
+    if (!rule->datasets || !rule->datasets[0] ||
+        H5VLobject_get(object->under, &self, object->under_vol_id, &args, H5P_DATASET_XFER_DEFAULT,
+                       NULL) < 0 ||
+        length == 0 || length >= sizeof path)
+        return 0;
+    return mkt_rule_keeps_dataset(rule, path) ? MKT_ARRAY_MEMORY_ONLY : 0;
+}
+
 static herr_t attach_created(struct mkt_vol_object *object, enum raw_data raw, hid_t type,
                              hid_t space, uint32_t flags)
 {
@@ -232,8 +253,9 @@ static herr_t attach_created(struct mkt_vol_object *object, enum raw_data raw, h
     dataset->equal_type = is_predefined(type) ? type : 0;
     if (space_dims(space, &rank, dims) < 0 || mkt_vol_walk_info(object, &info) < 0)
         return -1;
-    dataset->array = mkt_vol_array_create(object->file->arrays, info.token,
-                                          (uint32_t)H5Tget_size(type), rank, dims, flags, true);
+    dataset->array =
+        mkt_vol_array_create(object->file->arrays, info.token, (uint32_t)H5Tget_size(type), rank,
+                             dims, flags | flags_by_rule(object), true);
     return dataset->array ? 0
                           : mkt_vol_fail(H5E_RESOURCE, H5E_CANTALLOC,
                                          "no memory for the description of an array");

@@ -206,6 +206,7 @@ static void *enter_market(struct opening *opening, const struct mkt_opened *open
     mkt_vol_group_init(&opening->group);
     struct mkt_rule rule;
     mkt_client_rule(file->client, opening->path, &rule);
+    file->state->rule = rule;
     file->state->publish_at_flush = rule.publish == MKT_PUBLISH_FLUSH;
     file->state->may_be_replaced = rule.mode == MKT_MODE_BOTH;
     memcpy(file->state->object, opened->object, MKT_ID_BYTES);

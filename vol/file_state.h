@@ -46,6 +46,7 @@ struct mkt_vol_file_state {
     uint32_t arrays_count;
     uint64_t hash;
     bool publish_at_flush;
+    struct mkt_rule rule; /* in force; its texts are the client's */
     bool collective_metadata_ops, collective_metadata_write; /* as set; memory needs neither */
     int disk_fd; /* for H5Fget_vfd_handle; -1: not asked for */
     bool atomic; /* as set by H5Fset_mpi_atomicity: every write is seen at once here anyway */

@@ -138,7 +138,7 @@ static void print_default(const char *text)
 
 static void print_settings(const struct mkt_config *config, const struct mkt_rule *rule)
 {
-    char text[64];
+    char text[4096];
     for (size_t i = 0; i < mkt_schema_rule.fields_count; i++) {
         const struct mkt_schema_field *field = &mkt_schema_rule.fields[i];
         const char *value = rule ? mkt_schema_show(field, rule, text, sizeof(text)) : "";

@@ -121,6 +121,30 @@ static const struct mkt_schema_field *find_field(const struct mkt_schema_table *
     return NULL;
 }
 
+static enum mkt_status set_datasets(struct parse *parse, const struct mkt_schema_field *field,
+                                    const yaml_node_t *mapping, void *base)
+{
+    const char **datasets = (const char **)((char *)base + field->offset);
+
+    if (mapping->type != YAML_MAPPING_NODE)
+        return fail_format(parse, mapping, "'%s' takes %s", field->key,
+                           mkt_schema_notation(field->kind));
+    for (yaml_node_pair_t *pair = mapping->data.mapping.pairs.start;
+         pair < mapping->data.mapping.pairs.top; pair++) {
+        const yaml_node_t *key = yaml_document_get_node(&parse->document, pair->key);
+        const yaml_node_t *value = yaml_document_get_node(&parse->document, pair->value);
+        const char *pattern = scalar(key), *mode = scalar(value);
+        struct mkt_error error;
+        if (!pattern || !mode)
+            return fail_format(parse, key, "'%s' takes %s", field->key,
+                               mkt_schema_notation(field->kind));
+        enum mkt_status status = mkt_schema_add_dataset(field, pattern, mode, datasets, &error);
+        if (status != MKT_OK)
+            return fail_at(parse, value, status, error.text);
+    }
+    return MKT_OK;
+}
+
 static enum mkt_status set_field(struct parse *parse, const struct mkt_schema_field *field,
                                  const yaml_node_t *node, void *base)
 {
@@ -128,6 +152,8 @@ static enum mkt_status set_field(struct parse *parse, const struct mkt_schema_fi
     struct mkt_error error;
     enum mkt_status status;
 
+    if (field->kind == MKT_VALUE_DATASETS)
+        return set_datasets(parse, field, node, base);
     if (!value)
         return fail_format(parse, node, "'%s' takes %s", field->key,
                            mkt_schema_notation(field->kind));
@@ -192,28 +218,126 @@ static enum mkt_status set_rule(struct parse *parse, const yaml_node_t *node, st
     return MKT_OK;
 }
 
+/* `pattern: mode` or `pattern: {settings}` */
+static enum mkt_status set_short_rule(struct parse *parse, const yaml_node_t *key,
+                                      const yaml_node_t *value, struct mkt_rule *rule)
+{
+    const struct mkt_schema_field *match = find_field(&mkt_schema_rule, "match");
+    const struct mkt_schema_field *mode = find_field(&mkt_schema_rule, "mode");
+    uint64_t seen = 0;
+    enum mkt_status status = set_field(parse, match, key, rule);
+
+    rule->line = (uint32_t)key->start_mark.line + 1;
+    if (status != MKT_OK)
+        return status;
+    if (value->type == YAML_SCALAR_NODE)
+        return scalar(value) ? set_field(parse, mode, value, rule) : MKT_OK;
+    if (value->type != YAML_MAPPING_NODE)
+        return fail_format(parse, value,
+                           "a pattern of '" MKT_SCHEMA_RULES_KEY
+                           "' takes a mode, or settings such as {mode: memory, keep: 3}");
+    status = set_mapping(parse, value, &mkt_schema_rule, rule, &seen);
+    if (status == MKT_OK && (seen & UINT64_C(1) << (match - mkt_schema_rule.fields)))
+        return fail_format(parse, value,
+                           "the pattern stands before the colon: 'match' is one too "
+                           "many");
+    return status;
+}
+
+static enum mkt_status make_rules(struct parse *parse, const yaml_node_t *node, ptrdiff_t count,
+                                  struct mkt_config *config)
+{
+    if (count > MKT_CONFIG_MAX_RULES)
+        return fail_format(parse, node, "more than %d rules", MKT_CONFIG_MAX_RULES);
+    config->rules = calloc((size_t)count + 1, sizeof(*config->rules));
+    return config->rules ? MKT_OK : fail_at(parse, node, MKT_NO_MEMORY, "out of memory");
+}
+
+static enum mkt_status set_short_rules(struct parse *parse, const yaml_node_t *mapping,
+                                       struct mkt_config *config)
+{
+    const yaml_node_pair_t *pair = mapping->data.mapping.pairs.start;
+    ptrdiff_t count = mapping->data.mapping.pairs.top - pair;
+    enum mkt_status status = make_rules(parse, mapping, count, config);
+
+    for (ptrdiff_t i = 0; status == MKT_OK && i < count; i++) {
+        const yaml_node_t *key = yaml_document_get_node(&parse->document, pair[i].key);
+        const yaml_node_t *value = yaml_document_get_node(&parse->document, pair[i].value);
+        config->rules_count = (uint32_t)i + 1;
+        status = set_short_rule(parse, key, value, &config->rules[i]);
+    }
+    return status;
+}
+
 static enum mkt_status set_rules(struct parse *parse, const yaml_node_t *list,
                                  struct mkt_config *config)
 {
     if (list->type == YAML_SCALAR_NODE && !scalar(list))
         return MKT_OK; /* "files:" with nothing under it */
+    if (list->type == YAML_MAPPING_NODE)
+        return set_short_rules(parse, list, config);
     if (list->type != YAML_SEQUENCE_NODE)
         return fail_format(parse, list, "'" MKT_SCHEMA_RULES_KEY "' takes a list of rules");
     ptrdiff_t count = list->data.sequence.items.top - list->data.sequence.items.start;
-    if (count > MKT_CONFIG_MAX_RULES)
-        return fail_format(parse, list, "more than %d rules", MKT_CONFIG_MAX_RULES);
-    config->rules = calloc((size_t)count + 1, sizeof(*config->rules));
-    if (!config->rules)
-        return fail_at(parse, list, MKT_NO_MEMORY, "out of memory");
-    for (ptrdiff_t i = 0; i < count; i++) {
+    enum mkt_status status = make_rules(parse, list, count, config);
+    for (ptrdiff_t i = 0; status == MKT_OK && i < count; i++) {
         const yaml_node_t *node =
             yaml_document_get_node(&parse->document, list->data.sequence.items.start[i]);
         config->rules_count = (uint32_t)i + 1;
-        enum mkt_status status = set_rule(parse, node, &config->rules[i]);
-        if (status != MKT_OK)
-            return status;
+        status = set_rule(parse, node, &config->rules[i]);
     }
-    return MKT_OK;
+    return status;
+}
+
+/* ---- patterns that begin with a star ---- */
+
+/* In YAML `*` begins an alias, and nobody wants one here: a key that begins with it at the start of
+ * a line gets the quotes that its writer forgot. Lines stay where they are. */
+struct quoting {
+    char *text;
+    size_t length;
+};
+
+static void put(struct quoting *quoting, const char *text, size_t length)
+{
+    memcpy(quoting->text + quoting->length, text, length);
+    quoting->length += length;
+}
+
+/* The length of a bare key that begins with a star; 0: there is none. */
+static size_t star_key(const char *text, size_t length)
+{
+    if (length == 0 || text[0] != '*')
+        return 0;
+    for (size_t i = 0; i < length && text[i] != '\n'; i++) {
+        if (strchr("\"'\\\t", text[i]) || (text[i] == '#' && text[i - 1] == ' '))
+            return 0;
+        if (text[i] == ':' && (i + 1 == length || strchr(" \n\r\t", text[i + 1])))
+            return i;
+    }
+    return 0;
+}
+
+static bool quote_stars(const char *text, size_t length, struct quoting *quoting_out)
+{
+    struct quoting quoting = {.text = malloc(2 * length + 1)};
+    bool at_start = true;
+
+    if (!quoting.text)
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        size_t key = at_start ? star_key(text + i, length - i) : 0;
+        if (key > 0) {
+            put(&quoting, "\"", 1);
+            put(&quoting, text + i, key);
+            put(&quoting, "\"", 1);
+            i += key;
+        }
+        put(&quoting, text + i, 1);
+        at_start = text[i] == '\n' || (at_start && text[i] == ' ');
+    }
+    *quoting_out = quoting;
+    return true;
 }
 
 static enum mkt_status set_document(struct parse *parse, struct mkt_config *config)
@@ -273,8 +397,10 @@ void mkt_config_init(struct mkt_config *config_out)
 
 void mkt_config_fini(struct mkt_config *config)
 {
-    for (uint32_t i = 0; i < config->rules_count; i++)
+    for (uint32_t i = 0; i < config->rules_count; i++) {
         free((char *)config->rules[i].pattern);
+        free((char *)config->rules[i].datasets);
+    }
     free(config->rules);
     config->rules = NULL;
     config->rules_count = 0;
@@ -295,11 +421,17 @@ enum mkt_status mkt_config_parse(const char *text, size_t length, const char *pa
         config.rules_count = 0;
     } else
         mkt_config_init(&config);
-    if (!yaml_parser_initialize(&parser))
+    struct quoting quoted;
+    if (!quote_stars(text, length, &quoted))
         return mkt_error_set(error, MKT_NO_MEMORY, "%s: out of memory", path);
-    yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
+    if (!yaml_parser_initialize(&parser)) {
+        free(quoted.text);
+        return mkt_error_set(error, MKT_NO_MEMORY, "%s: out of memory", path);
+    }
+    yaml_parser_set_input_string(&parser, (const unsigned char *)quoted.text, quoted.length);
     status = load(&parse, &parser, &config);
     yaml_parser_delete(&parser);
+    free(quoted.text);
     if (status == MKT_OK)
         *config_out = config;
     else

@@ -55,7 +55,19 @@ void mkt_config_write_reference(FILE *out)
             "\n"
             "`" MKT_SCHEMA_RULES_KEY ":` is a list of rules, at most %d. They belong to the "
             "program that reads the configuration: each\n"
-            "program has its own. For each file the first rule whose `match` fits counts, alone.\n"
+            "program has its own. For each file the first rule whose `match` fits counts, alone; "
+            "`h5market config check FILE`\n"
+            "says which. The short form is a mapping from patterns to a mode or to settings, in "
+            "the order written (a key\n"
+            "that begins with `*` needs no quotes at the start of a line):\n"
+            "\n"
+            "```yaml\n"
+            "files:\n"
+            "  plt*: {mode: memory, keep: 3}\n"
+            "  out*.h5: {datasets: {\"/diagnostics/**\": memory}}\n"
+            "  **/scratch/*: memory\n"
+            "  *: both\n"
+            "```\n"
             "\n",
             MKT_CONFIG_MAX_RULES);
     write_table(out, &mkt_schema_rule);

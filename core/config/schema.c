@@ -237,6 +237,17 @@ static const struct mkt_schema_field rule_fields[] = {
              "`flush`: also at each "
              "flush. `close N`: from its Nth close on, for programs that create a file, close it "
              "and reopen it to write."},
+    {.key = "datasets",
+     .kind = MKT_VALUE_DATASETS,
+     .offset = RULE(datasets),
+     .minimum = 1,
+     .maximum = MKT_DATASET_PATTERN_BYTES - 1,
+     .standard_text = "all `both`",
+     .help =
+         "Which datasets of the file stay in memory when it is written to disk. Patterns are as "
+         "in `match`, for a dataset's name or its path in the file, first match wins. What is "
+         "of mode `memory` reads as fill values from the file on disk, where the attribute "
+         "`H5MARKET_in_memory_only` marks it."},
 };
 
 const struct mkt_schema_table mkt_schema_resources = {

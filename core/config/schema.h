@@ -19,7 +19,8 @@ enum mkt_value_kind {
     MKT_VALUE_BACKGROUND,      /* uint64_t: bytes a second, 0 to yield, UINT64_MAX for no limit */
     MKT_VALUE_DURABILITY,      /* uint32_t: enum mkt_durability */
     MKT_VALUE_YES_NO,          /* uint32_t: 1 or 0 */
-    MKT_VALUE_PATTERN          /* const char *, malloc'ed */
+    MKT_VALUE_PATTERN,         /* const char *, malloc'ed */
+    MKT_VALUE_DATASETS         /* the same, as in struct mkt_rule; a mapping, set by parse.c */
 };
 
 struct mkt_schema_field {
@@ -47,6 +48,11 @@ extern const struct mkt_schema_table mkt_schema_rule;      /* into struct mkt_ru
  * MKT_NO_MEMORY. */
 enum mkt_status mkt_schema_set(const struct mkt_schema_field *field, const char *value, void *base,
                                struct mkt_error *error);
+
+/* Appends a rule for datasets; the same failures. */
+enum mkt_status mkt_schema_add_dataset(const struct mkt_schema_field *field, const char *pattern,
+                                       const char *mode, const char **datasets,
+                                       struct mkt_error *error);
 
 /* The value in the structure at `base`, as one would write it; "" where it is zero, so that the
  * default holds. Returns `text`. */

@@ -58,6 +58,8 @@ const char *mkt_schema_notation(enum mkt_value_kind kind)
         return "true or false";
     case MKT_VALUE_PATTERN:
         return "a pattern of 1 to 4096 characters";
+    case MKT_VALUE_DATASETS:
+        return "a mapping from patterns to memory or both, such as {\"/diagnostics/**\": memory}";
     }
     return "";
 }
@@ -309,8 +311,35 @@ enum mkt_status mkt_schema_set(const struct mkt_schema_field *field, const char 
         return set_publish(field, value, at, error);
     case MKT_VALUE_PATTERN:
         return set_pattern(field, value, at, error);
+    case MKT_VALUE_DATASETS:
+        return bad_value(field, value, error);
     }
     return MKT_INVALID;
+}
+
+enum mkt_status mkt_schema_add_dataset(const struct mkt_schema_field *field, const char *pattern,
+                                       const char *mode, const char **datasets,
+                                       struct mkt_error *error)
+{
+    size_t length = strlen(pattern), before = *datasets ? strlen(*datasets) : 0;
+    bool memory = strcmp(mode, "memory") == 0;
+    char *larger;
+
+    if (!memory && strcmp(mode, "both") != 0)
+        return mkt_error_set(error, MKT_INVALID, "'%.80s' isn't a mode of datasets: memory or both",
+                             mode);
+    if (length < field->minimum || length > field->maximum || strchr(pattern, '\n'))
+        return mkt_error_set(error, MKT_INVALID,
+                             "a pattern of '%s' has 1 to %" PRIu64 " characters, in one line",
+                             field->key, field->maximum);
+    larger = realloc((char *)*datasets, before + length + 3);
+    if (!larger)
+        return mkt_error_set(error, MKT_NO_MEMORY, "out of memory");
+    larger[before] = memory ? 'M' : 'B';
+    memcpy(larger + before + 1, pattern, length);
+    memcpy(larger + before + 1 + length, "\n", 2);
+    *datasets = larger;
+    return MKT_OK;
 }
 
 static const char *word_of(const struct word *words, uint32_t value)
@@ -319,6 +348,23 @@ static const char *word_of(const struct word *words, uint32_t value)
         if (words->value == value)
             return words->word;
     return "";
+}
+
+/* "PATTERN: memory, PATTERN: both" */
+static const char *show_datasets(const char *datasets, char *text, size_t capacity)
+{
+    size_t at = 0;
+    const char *end;
+
+    for (; datasets && (end = strchr(datasets, '\n')); datasets = end + 1) {
+        int length =
+            snprintf(text + at, capacity - at, "%s%.*s: %s", at ? ", " : "",
+                     (int)(end - datasets - 1), datasets + 1, *datasets == 'M' ? "memory" : "both");
+        if (length < 0 || (size_t)length >= capacity - at)
+            break;
+        at += (size_t)length;
+    }
+    return text;
 }
 
 static const char *show_publish(const uint32_t *publish, char *text, size_t capacity)
@@ -357,6 +403,8 @@ const char *mkt_schema_show(const struct mkt_schema_field *field, const void *ba
         return show_publish(at, text, capacity);
     case MKT_VALUE_PATTERN:
         return *(char *const *)at ? *(char *const *)at : "";
+    case MKT_VALUE_DATASETS:
+        return show_datasets(*(char *const *)at, text, capacity);
     case MKT_VALUE_SIZE:
     case MKT_VALUE_SIZE_OR_PERCENT:
     case MKT_VALUE_LEVEL:

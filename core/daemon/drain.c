@@ -28,7 +28,7 @@ static uint32_t memory_only(const struct mkt_object_info *info)
     bool is_saved = info->saving.state == MKT_SAVING_SAVED;
 
     if (info->newest_version > 0 && (is_saved || is_unsaved(info)))
-        return info->mode == MKT_MODE_MEMORY && info->versions > 0 ? info->versions - 1 : 0;
+        return info->keeps_some ? 1 : info->mode == MKT_MODE_MEMORY ? info->versions - 1 : 0;
     return info->versions;
 }
 
@@ -69,7 +69,8 @@ const char *mkt_loss_text(const struct mkt_loss *loss, char *text, size_t capaci
         snprintf(writers, sizeof(writers), ", and %u file(s) are being written", loss->writers);
     if (loss->versions > 0)
         snprintf(text, capacity,
-                 "%" PRIu64 " version(s) of %u file(s) exist only in memory (the first is %s)%s: "
+                 "%" PRIu64 " version(s) of %u file(s) exist only in memory, or have datasets that "
+                 "do (the first is %s)%s: "
                  "save what you need (h5market save), or discard it (h5market stop --discard)",
                  loss->versions, loss->files, loss->path, writers);
     else if (loss->unsaved > 0)
@@ -93,6 +94,7 @@ static void name_lost(void *context, const struct mkt_object_info *info)
         return;
     mkt_log_warning("daemon", "lost: %s (%s%s%s%s)", info->path,
                     is_unsaved(info)     ? "not saved"
+                    : info->keeps_some   ? "its datasets of mode memory"
                     : info->versions > 0 ? "in memory only"
                                          : "not published",
                     info->has_writer && info->versions > 0 ? ", being written" : "",

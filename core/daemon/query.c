@@ -6,7 +6,7 @@
  *            "resident_bytes","arena_bytes","arenas"},"sessions","objects","versions","groups","waiting_opens",
  *            "waiting_grants","unsaved_versions","unsaved_bytes","publishes","withdrawals","requests","replies","stubs","limits":{...}}
  *   LIST    {"objects":[{"object","path","newest_version","versions","readers","bytes","has_stub",
- *            "writer":null|{"program","pid","ranks"},"mode","durability","priority","backup",
+ *            "writer":null|{"program","pid","ranks"},"mode","durability","priority","backup","keeps_datasets",
  *            "saving":null|SAVING}]}
  *   STAT    one such object, with
  * "all_versions":[{"version","newest","hidden","age_s","age_ms","published_unix","data_bytes","image_bytes",
@@ -230,6 +230,7 @@ static json_t *object_json(const struct mkt_object_info *info)
                                                     : json_null());
     json_object_set_new(json, "priority", number_json(info->priority));
     json_object_set_new(json, "backup", json_boolean(info->backup));
+    json_object_set_new(json, "keeps_datasets", json_boolean(info->keeps_some));
     json_object_set_new(json, "saving",
                         info->newest_version ? saving_json(&info->saving) : json_null());
     return json;

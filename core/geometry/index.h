@@ -15,10 +15,13 @@ struct mkt_array {
     uint64_t identity;              /* ordinal in the file's life; never reused in it */
     uint8_t token[MKT_TOKEN_BYTES]; /* how the image names the array; zeros while unknown */
     uint32_t element_bytes;
-    uint32_t flags; /* the client's own, opaque to the market */
+    uint32_t flags; /* MKT_ARRAY_*; the other bits are the client's own, opaque to the market */
     uint32_t rank;
     uint64_t dims[MKT_MAX_RANK]; /* current extent, elements */
 };
+
+/* In mkt_array.flags: a file on disk of the version doesn't get its elements (mode memory). */
+#define MKT_ARRAY_MEMORY_ONLY 0x80000000u
 
 struct mkt_index_builder;
 struct mkt_index_builder *mkt_index_builder_create(void); /* NULL: out of memory */

@@ -179,6 +179,7 @@ struct version {
     bool loaded;            /* it is what was on disk: it need not be saved */
     bool hidden;            /* `publish: close N`: for writers only, until the Nth close */
     bool retired;
+    bool keeps_some; /* what is on disk of it lacks arrays of mode memory: see save.c */
     struct save save;
     struct version *save_prev, *save_next; /* of the unsaved, or of the saved; see save.c */
     struct set *set;

@@ -172,6 +172,7 @@ struct mkt_object_info {
     uint32_t mode, durability, priority; /* as its last writer's rule said */
     bool backup;
     struct mkt_saving_info saving; /* of the newest version */
+    bool keeps_some;               /* ... whose file on disk lacks datasets of mode memory */
 };
 struct mkt_version_info {
     uint64_t version, published_ms, data_bytes, image_bytes, index_bytes, pieces;

@@ -103,6 +103,7 @@ static void describe_object(const struct object *object, struct mkt_object_info 
                                      .backup = object->backup};
     if (newest)
         info->saving = describe_saving(newest);
+    info->keeps_some = newest && newest->keeps_some;
     memcpy(info->object, object->id, MKT_ID_BYTES);
     DL_FOREACH (object->versions, version) {
         info->readers += version->readers;

@@ -32,13 +32,13 @@ static void leave_unsaved(struct mkt_market *market, struct version *version)
 static void enter_saved(struct mkt_market *market, struct version *version)
 {
     DL_APPEND2(market->saved, version, save_prev, save_next);
-    market->evictable_count++;
+    market->evictable_count += !version->keeps_some;
 }
 
 static void leave_saved(struct mkt_market *market, struct version *version)
 {
     DL_DELETE2(market->saved, version, save_prev, save_next);
-    market->evictable_count--;
+    market->evictable_count -= !version->keeps_some;
 }
 
 /* ---- closes that wait ---- */
@@ -137,6 +137,16 @@ void mkt_save_drop_held(struct mkt_market *market)
     }
 }
 
+/* Arrays that only memory has keep their version there. */
+static bool has_memory_only(const struct version *version)
+{
+    for (uint32_t i = 0; i < version->arrays; i++) {
+        if ((version->array[i].info.flags & MKT_ARRAY_MEMORY_ONLY) && version->array[i].count > 0)
+            return true;
+    }
+    return false;
+}
+
 static void owe(struct mkt_market *market, struct version *version)
 {
     const struct object *object = version->object;
@@ -146,6 +156,7 @@ static void owe(struct mkt_market *market, struct version *version)
         if (older != version && older->save.state == SAVE_PENDING && older->save.placed.ino == 0)
             mkt_save_give_up(market, older);
     }
+    version->keeps_some = has_memory_only(version);
     version->save.state = SAVE_PENDING;
     version->save.durability = object->durability;
     version->save.priority = object->priority;
@@ -200,7 +211,7 @@ bool mkt_save_evict(struct mkt_market *market)
     {
         struct object *object = version->object;
 
-        if (version->pins > 0)
+        if (version->keeps_some || version->pins > 0)
             continue;
         mkt_object_get(object);
         mkt_version_retire(market, version);

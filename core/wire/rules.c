@@ -7,7 +7,8 @@
 /* A rule takes no less than this. */
 #define RULE_MIN_BYTES 48
 
-static void walk_rule(struct mkt_codec *codec, struct mkt_rule *rule, struct mkt_bytes *pattern)
+static void walk_rule(struct mkt_codec *codec, struct mkt_rule *rule, struct mkt_bytes *pattern,
+                      struct mkt_bytes *datasets)
 {
     mkt_codec_bytes(codec, pattern);
     mkt_codec_range(codec, &rule->mode, 0, MKT_MODE_BOTH);
@@ -20,6 +21,7 @@ static void walk_rule(struct mkt_codec *codec, struct mkt_rule *rule, struct mkt
     mkt_codec_u32(codec, &rule->priority);
     mkt_codec_range(codec, &rule->backup, 0, 1);
     mkt_codec_range(codec, &rule->stage_in, 0, 1);
+    mkt_codec_bytes(codec, datasets);
 }
 
 static void walk_rules(struct mkt_codec *codec, const struct mkt_rule *rules, uint32_t count)
@@ -28,7 +30,9 @@ static void walk_rules(struct mkt_codec *codec, const struct mkt_rule *rules, ui
     for (uint32_t i = 0; i < count && !codec->failed; i++) {
         struct mkt_rule rule = rules[i];
         struct mkt_bytes pattern = {rule.pattern, (uint32_t)strlen(rule.pattern)};
-        walk_rule(codec, &rule, &pattern);
+        struct mkt_bytes datasets = {rule.datasets,
+                                     rule.datasets != NULL ? (uint32_t)strlen(rule.datasets) : 0};
+        walk_rule(codec, &rule, &pattern, &datasets);
     }
 }
 
@@ -49,20 +53,29 @@ enum mkt_status mkt_rules_encode(const struct mkt_rule *rules, uint32_t count, v
     return MKT_OK;
 }
 
-/* Rules first, then their patterns. */
+/* Appends it at *end; false if it is no text. */
+static bool put_text(struct mkt_bytes bytes, char **end, const char **text_out)
+{
+    if (bytes.length > 0 && memchr(bytes.data, 0, bytes.length))
+        return false;
+    *text_out = *end;
+    if (bytes.length > 0)
+        memcpy(*end, bytes.data, bytes.length);
+    (*end)[bytes.length] = '\0';
+    *end += bytes.length + 1;
+    return true;
+}
+
+/* Rules first, then their texts. */
 static enum mkt_status read_rules(struct mkt_codec *codec, struct mkt_rule *rules, uint32_t count)
 {
-    char *text = (char *)(rules + count);
+    char *end = (char *)(rules + count);
     for (uint32_t i = 0; i < count; i++) {
-        struct mkt_bytes pattern = {NULL, 0};
-        walk_rule(codec, &rules[i], &pattern);
-        if (codec->failed || (pattern.length > 0 && memchr(pattern.data, 0, pattern.length)))
+        struct mkt_bytes pattern = {NULL, 0}, datasets = {NULL, 0};
+        walk_rule(codec, &rules[i], &pattern, &datasets);
+        if (codec->failed || !put_text(pattern, &end, &rules[i].pattern) ||
+            !put_text(datasets, &end, &rules[i].datasets))
             return MKT_PROTOCOL;
-        rules[i].pattern = text;
-        if (pattern.length > 0)
-            memcpy(text, pattern.data, pattern.length);
-        text[pattern.length] = '\0';
-        text += pattern.length + 1;
     }
     return codec->at == codec->end ? MKT_OK : MKT_PROTOCOL;
 }
@@ -76,7 +89,7 @@ enum mkt_status mkt_rules_decode(struct mkt_bytes bytes, struct mkt_rule **rules
         mkt_codec_u32(&codec, &count);
     if (codec.failed || count > bytes.length / RULE_MIN_BYTES)
         return MKT_PROTOCOL;
-    /* Every pattern is shorter than its record. */
+    /* The texts of a rule are shorter than its record. */
     struct mkt_rule *rules = calloc(1, count * sizeof(*rules) + bytes.length + 1);
     if (rules == NULL)
         return MKT_NO_MEMORY;
@@ -146,6 +159,23 @@ const struct mkt_rule *mkt_rules_match(const struct mkt_rule *rules, uint32_t co
     return NULL;
 }
 
+bool mkt_rule_keeps_dataset(const struct mkt_rule *rule, const char *path)
+{
+    char pattern[MKT_DATASET_PATTERN_BYTES];
+    const char *slash = strrchr(path, '/'), *at = rule->datasets, *end;
+    for (; at != NULL && (end = strchr(at, '\n')) != NULL; at = end + 1) {
+        size_t length = (size_t)(end - at) - 1;
+        if (end == at || length >= sizeof(pattern))
+            continue;
+        memcpy(pattern, at + 1, length);
+        pattern[length] = '\0';
+        bool whole = strchr(pattern, '/') != NULL || slash == NULL;
+        if (pattern_matches(pattern, whole ? path : slash + 1))
+            return *at == 'M';
+    }
+    return false;
+}
+
 void mkt_rule_apply(struct mkt_rule *rule, const struct mkt_rule *found)
 {
     if (found == NULL)
@@ -167,5 +197,6 @@ void mkt_rule_apply(struct mkt_rule *rule, const struct mkt_rule *found)
     rule->priority = found->priority;
     rule->backup = found->backup;
     rule->stage_in = found->stage_in;
+    rule->datasets = found->datasets;
     rule->line = found->line;
 }

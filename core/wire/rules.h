@@ -13,6 +13,8 @@ enum mkt_publish {
     MKT_PUBLISH_FLUSH
 };
 
+#define MKT_DATASET_PATTERN_BYTES 1024 /* its end counts */
+
 /* A pattern without a slash matches the last component of a path, one with a slash the absolute
  * path;
  * `*` and `?` don't match a slash, `**` does. */
@@ -28,7 +30,10 @@ struct mkt_rule {
     uint32_t priority;      /* of its saves, the highest first */
     uint32_t backup;        /* 1: saved at the market's end, whatever the mode */
     uint32_t stage_in;      /* 1: a real file is loaded by its first reader */
-    uint32_t line;          /* of the configuration; not in the encoded form */
+    /* For datasets in the file: "MPATTERN\n" and "BPATTERN\n", mode memory and both, in order;
+     * NULL or empty: all are of mode both. */
+    const char *datasets;
+    uint32_t line; /* of the configuration; not in the encoded form */
 };
 
 /* Encodes `count` rules; *bytes_out is malloc'ed and the caller's. */
@@ -40,6 +45,8 @@ enum mkt_status mkt_rules_decode(struct mkt_bytes bytes, struct mkt_rule **rules
 /* True if the rule is for the absolute path: `*path_out` is what of it the pattern is for, the path
  * or its last component. path_out may be NULL. */
 bool mkt_rule_matches(const struct mkt_rule *rule, const char *path, const char **path_out);
+/* True if a dataset, by its absolute path in the file, is to be in memory only. */
+bool mkt_rule_keeps_dataset(const struct mkt_rule *rule, const char *path);
 /* What `found` (NULL: no rule) sets takes the place of the defaults in *rule. */
 void mkt_rule_apply(struct mkt_rule *rule, const struct mkt_rule *found);
 /* The first rule that matches the absolute path, or NULL. */

@@ -101,6 +101,76 @@ static void test_config_rules_keep_their_order_and_values(void **state)
     mkt_config_fini(&config);
 }
 
+static void test_config_short_rules_keep_their_order(void **state)
+{
+    struct mkt_config config;
+
+    (void)state;
+    assert_int_equal(parse("files:\n"
+                           "  plt*: {mode: memory, keep: 3}\n"
+                           "  \"quoted: *\": file\n"
+                           "  **/scratch/*: memory\n"
+                           "  nothing:\n"
+                           "  *: both # all others\n",
+                           &config),
+                     MKT_OK);
+    assert_int_equal(config.rules_count, 5);
+    assert_string_equal(config.rules[0].pattern, "plt*");
+    assert_int_equal(config.rules[0].mode, MKT_MODE_MEMORY);
+    assert_int_equal(config.rules[0].keep, 3);
+    assert_int_equal(config.rules[0].line, 2);
+    assert_string_equal(config.rules[1].pattern, "quoted: *");
+    assert_int_equal(config.rules[1].mode, MKT_MODE_FILE);
+    assert_string_equal(config.rules[2].pattern, "**/scratch/*");
+    assert_int_equal(config.rules[2].mode, MKT_MODE_MEMORY);
+    assert_string_equal(config.rules[3].pattern, "nothing");
+    assert_int_equal(config.rules[3].mode, 0);
+    assert_string_equal(config.rules[4].pattern, "*");
+    assert_int_equal(config.rules[4].mode, MKT_MODE_BOTH);
+    assert_int_equal(config.rules[4].line, 6);
+    mkt_config_fini(&config);
+    assert_rejected(
+        "files:\n  a: {mode: memory}\n  b: {match: c}\n",
+        "h5market.yaml:3: the pattern stands before the colon: 'match' is one too many");
+    assert_rejected(
+        "files:\n  a: fast\n",
+        "h5market.yaml:2: 'fast' isn't a value of 'mode': it takes both, memory or file");
+    assert_rejected(
+        "files:\n  a: [1]\n",
+        "h5market.yaml:2: a pattern of 'files' takes a mode, or settings such as {mode: "
+        "memory, keep: 3}");
+}
+
+static void test_config_datasets_first_match_wins(void **state)
+{
+    struct mkt_config config;
+
+    (void)state;
+    assert_int_equal(parse("files:\n"
+                           "- match: a\n"
+                           "  datasets:\n"
+                           "    /diagnostics/kept*: both\n"
+                           "    /diagnostics/**: memory\n"
+                           "    *_tmp: memory\n"
+                           "- {match: b, datasets: {}}\n",
+                           &config),
+                     MKT_OK);
+    const struct mkt_rule *rule = &config.rules[0];
+    assert_true(mkt_rule_keeps_dataset(rule, "/diagnostics/a"));
+    assert_true(mkt_rule_keeps_dataset(rule, "/diagnostics/deep/a"));
+    assert_false(mkt_rule_keeps_dataset(rule, "/diagnostics/kept"));
+    assert_true(mkt_rule_keeps_dataset(rule, "/fields/x_tmp"));
+    assert_false(mkt_rule_keeps_dataset(rule, "/fields/x"));
+    assert_false(mkt_rule_keeps_dataset(rule, "/diagnostics"));
+    assert_false(mkt_rule_keeps_dataset(&config.rules[1], "/diagnostics/a"));
+    mkt_config_fini(&config);
+    assert_rejected("files: [{match: a, datasets: {b: file}}]\n",
+                    "h5market.yaml:1: 'file' isn't a mode of datasets: memory or both");
+    assert_rejected("files: [{match: a, datasets: memory}]\n",
+                    "h5market.yaml:1: 'datasets' takes a mapping from patterns to memory or both, "
+                    "such as {\"/diagnostics/**\": memory}");
+}
+
 static void test_config_base_fills_what_is_not_said(void **state)
 {
     static const char text[] = "writer_timeout: 5\n";
@@ -198,7 +268,7 @@ static void test_config_wrong_shape_names_line(void **state)
     (void)state;
     assert_rejected("- a\n", "h5market.yaml:1: a configuration is a list of 'key: value' lines");
     assert_rejected("hello\n", "h5market.yaml:1: a configuration is a list of 'key: value' lines");
-    assert_rejected("files: {a: b}\n", "h5market.yaml:1: 'files' takes a list of rules");
+    assert_rejected("files: b\n", "h5market.yaml:1: 'files' takes a list of rules");
     assert_rejected(
         "files:\n- a\n",
         "h5market.yaml:2: each entry of 'files' is a rule such as {match: \"plt*\", keep: 3}");
@@ -267,6 +337,8 @@ int main(void)
         cmocka_unit_test(test_config_empty_gives_defaults),
         cmocka_unit_test(test_config_values_are_understood),
         cmocka_unit_test(test_config_rules_keep_their_order_and_values),
+        cmocka_unit_test(test_config_short_rules_keep_their_order),
+        cmocka_unit_test(test_config_datasets_first_match_wins),
         cmocka_unit_test(test_config_base_fills_what_is_not_said),
         cmocka_unit_test(test_config_unknown_key_names_line_and_neighbour),
         cmocka_unit_test(test_config_wrong_value_names_line_and_notation),

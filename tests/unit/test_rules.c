@@ -142,7 +142,8 @@ static void test_rules_round_trip_keeps_all(void **state)
          .durability = MKT_DURABILITY_CLOSE,
          .priority = 9,
          .backup = 1,
-         .stage_in = 1},
+         .stage_in = 1,
+         .datasets = "M/a/**\nBb\n"},
         {.pattern = ""},
         {.pattern = "/a/**/b?.h5",
          .mode = MKT_MODE_BOTH,
@@ -168,6 +169,7 @@ static void test_rules_round_trip_keeps_all(void **state)
         assert_true(back[i].durability == rules[i].durability);
         assert_true(back[i].priority == rules[i].priority && back[i].backup == rules[i].backup &&
                     back[i].stage_in == rules[i].stage_in);
+        assert_string_equal(back[i].datasets, rules[i].datasets ? rules[i].datasets : "");
     }
     free(back);
     /* Cut or with something behind it, it is refused. */

@@ -80,4 +80,58 @@ notices() {
     native_reads a.h5 5
 }
 
+# Rules for datasets: what is of mode memory stays there, and reads as fill values from the file, where a mark says so.
+datasets() {
+    printf '%s\n' "files:" "  d*:" "    datasets:" "      /diagnostics/kept: both" "      /diagnostics/**: memory" \
+        "  *: both" >h5market.yaml
+    export H5MARKET_CONFIG=$PWD/h5market.yaml
+    native() { run 0 env -u HDF5_PLUGIN_PATH -u HDF5_VOL_CONNECTOR "$@"; }
+    one "create d.h5" "group diagnostics" "make diagnostics/a 100" "putall diagnostics/a 1" "make diagnostics/kept 100" \
+        "putall diagnostics/kept 2" "make a 100" "putall a 3" "make diagnostics/never 10" "close"
+    run 0 h5market wait d.h5
+    native "$H5DO" "open d.h5" "zeros diagnostics/a" "check diagnostics/kept 2" "check a 3"
+    native h5dump -A d.h5
+    [[ $(grep -c "ATTRIBUTE \"H5MARKET_in_memory_only\"" out) == 1 ]] || fail "not one dataset is marked"
+    # From memory all is there, and the mark isn't.
+    one "open d.h5" "check diagnostics/a 1" "check diagnostics/kept 2" "check a 3"
+    run 0 h5dump -A d.h5
+    says_not "H5MARKET_in_memory_only"
+    # Saved by hand the file is whole.
+    run 0 h5market save d.h5 whole.h5
+    native "$H5DO" "open whole.h5" "check diagnostics/a 1" "check a 3"
+    # The rule holds on in later versions, and a dataset made in another place or in a file of another rule has none.
+    one "openrw d.h5" "putall diagnostics/a 5" "make b 100" "putall b 6" "close"
+    one "create e.h5" "group diagnostics" "make diagnostics/a 100" "putall diagnostics/a 7" "close"
+    run 0 h5market wait --all
+    native "$H5DO" "open d.h5" "zeros diagnostics/a" "check b 6"
+    native "$H5DO" "open e.h5" "check diagnostics/a 7"
+    one "open d.h5" "check diagnostics/a 5" "check b 6"
+    # Its memory isn't taken from it, and the market doesn't end without a word.
+    run 0 h5market stat --json d.h5
+    says '"keeps_datasets": true' '"state": "saved"'
+    run 1 h5market stop
+    says "exist only in memory, or have datasets that do (the first is $PWD/d.h5)"
+    run 0 h5market stop --discard
+    grep -q "lost: $PWD/d.h5 (its datasets of mode memory)" "$H5MARKET_DIR/h5marketd.log" || fail "the log says nothing"
+    run 0 h5market config check d1.h5
+    says "datasets        /diagnostics/kept: both, /diagnostics/**: memory"
+}
+
+# Full memory takes saved files, but for those.
+datasets_stay_in_full_memory() {
+    printf '%s\n' "memory: 32MiB" "full_timeout: 1s" "files:" "  d*: {datasets: {kept: memory}}" "  *: both" >h5market.yaml
+    export H5MARKET_CONFIG=$PWD/h5market.yaml
+    h5market stop --discard >/dev/null
+    one "create d.h5" "make kept 1000000" "putall kept 1" "close"
+    local i
+    for i in 1 2 3 4; do
+        one "create f$i.h5" "make a 2000000" "putall a $i" "close"
+        run 0 h5market wait --all
+    done
+    one "open d.h5" "check kept 1"
+    run 0 h5market ls
+    says "d.h5"
+    [[ $(grep -c "f[1-4].h5" out) -lt 4 ]] || fail "nothing had to go: the test shows nothing"
+}
+
 run_cases "$@"

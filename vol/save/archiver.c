@@ -34,7 +34,8 @@ bool mkt_save_is_interrupted(void)
 static enum mkt_status write_version(struct mkt_client *client, const struct mkt_save_order *order,
                                      struct mkt_save_deposit *deposit, struct mkt_error *error)
 {
-    struct mkt_save_progress progress = {.name = "h5market-archiver", .yields_to = client};
+    struct mkt_save_progress progress = {
+        .name = "h5market-archiver", .yields_to = client, .leaves_memory_only = true};
     const struct mkt_opened version = {.image = order->image,
                                        .image_bytes = order->image_bytes,
                                        .index = order->index,
@@ -116,6 +117,7 @@ int main(int argc, char **argv)
     /* This program is native HDF5's whatever its environment says. */
     unsetenv("HDF5_VOL_CONNECTOR");
     unsetenv("HDF5_DRIVER");
+    unsetenv("HDF5_USE_FILE_LOCKING"); /* the lock is ours already */
     unsetenv("H5MARKET_CONFIG");
     signal(SIGTERM, on_signal);
     signal(SIGINT, SIG_IGN);

@@ -196,6 +196,7 @@ int main(int argc, char **argv)
     /* This program is native HDF5's whatever its environment says. */
     unsetenv("HDF5_VOL_CONNECTOR");
     unsetenv("HDF5_DRIVER");
+    unsetenv("HDF5_USE_FILE_LOCKING"); /* the lock is ours already */
     struct sigaction action = {.sa_handler = on_signal};
     const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)

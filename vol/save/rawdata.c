@@ -167,6 +167,30 @@ static bool find(struct walk *walk, const H5O_info2_t *info, struct mkt_raw_arra
     return true;
 }
 
+/* Says in the file that the elements of a dataset were left out of it. */
+static enum mkt_status mark(hid_t root, const char *name, struct mkt_error *error)
+{
+    static const char text[] = "a rule of h5market.yaml kept the elements in memory; what the file "
+                               "has are fill values";
+    hid_t dataset = H5Dopen2(root, name, H5P_DEFAULT), space = H5Screate(H5S_SCALAR);
+    hid_t type = H5Tcopy(H5T_C_S1), attribute = H5I_INVALID_HID;
+    bool good = dataset >= 0 && space >= 0 && type >= 0 && H5Tset_size(type, sizeof text) >= 0;
+    if (good && H5Aexists(dataset, MKT_RAW_MARK) == 0) {
+        attribute = H5Acreate2(dataset, MKT_RAW_MARK, type, space, H5P_DEFAULT, H5P_DEFAULT);
+        good = attribute >= 0 && H5Awrite(attribute, type, text) >= 0;
+    }
+    enum mkt_status status = good ? MKT_OK : mkt_raw_failed("marking dataset", name, error);
+    if (attribute >= 0)
+        H5Aclose(attribute);
+    if (type >= 0)
+        H5Tclose(type);
+    if (space >= 0)
+        H5Sclose(space);
+    if (dataset >= 0)
+        H5Dclose(dataset);
+    return status;
+}
+
 static herr_t visit(hid_t root, const char *name, const H5O_info2_t *info, void *context)
 {
     struct walk *walk = context;
@@ -175,6 +199,11 @@ static herr_t visit(hid_t root, const char *name, const H5O_info2_t *info, void 
         return 0;
     if (!find(walk, info, &array))
         return walk->status == MKT_OK ? 0 : -1;
+    if (walk->source->leaves_memory_only && (array.meta.flags & MKT_ARRAY_MEMORY_ONLY)) {
+        if (walk->chunked) /* the last of the walks */
+            walk->status = mark(root, name, walk->error);
+        return walk->status == MKT_OK ? 0 : -1;
+    }
     hid_t dataset = open_dataset(root, name);
     if (dataset < 0) {
         walk->status = mkt_raw_failed("opening dataset", name, walk->error);

@@ -12,6 +12,8 @@
 
 #include "core/client/client.h"
 
+#define MKT_RAW_MARK "H5MARKET_in_memory_only"
+
 struct mkt_raw_array {
     struct mkt_array meta;
     bool any;          /* there may be pieces of it */
@@ -23,6 +25,8 @@ struct mkt_raw_array {
 struct mkt_raw_source {
     void *context;
     struct mkt_client *client;
+    bool leaves_memory_only; /* arrays with MKT_ARRAY_MEMORY_ONLY keep their fill values, and get an
+                                attribute that says so */
     /* The array of a dataset. MKT_NOT_FOUND: its raw data is in the file already. */
     enum mkt_status (*find)(void *context, const uint8_t token[MKT_TOKEN_BYTES],
                             struct mkt_raw_array *array_out);

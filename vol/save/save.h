@@ -14,6 +14,7 @@
 struct mkt_save_progress {
     uint64_t total_bytes, done_bytes;
     uint64_t began_ms, shown_ms;
+    bool leaves_memory_only; /* arrays that a rule keeps in memory aren't written, but marked */
     bool terminal, shown;
     struct mkt_client *yields_to; /* NULL: as fast as it goes */
     uint64_t since_yield_bytes;

@@ -116,8 +116,12 @@ enum mkt_status mkt_save_raw_data(const char *path, struct mkt_client *client,
                                   struct mkt_save_progress *progress, struct mkt_error *error)
 {
     struct version version = {.index = index, .progress = progress};
-    const struct mkt_raw_source source = {
-        .context = &version, .client = client, .find = find, .query = query, .moved = moved};
+    const struct mkt_raw_source source = {.context = &version,
+                                          .client = client,
+                                          .leaves_memory_only = progress->leaves_memory_only,
+                                          .find = find,
+                                          .query = query,
+                                          .moved = moved};
     uint64_t found = 0;
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     if (index->arrays == 0)
