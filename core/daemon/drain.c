@@ -46,6 +46,7 @@ static void count(void *context, const struct mkt_object_info *info)
     loss->versions += versions;
     loss->files += versions > 0;
     loss->unsaved += unsaved;
+    loss->partly |= info->keeps_some;
     loss->writers += info->has_writer;
     loss->bytes += info->bytes;
 }
@@ -69,10 +70,10 @@ const char *mkt_loss_text(const struct mkt_loss *loss, char *text, size_t capaci
         snprintf(writers, sizeof(writers), ", and %u file(s) are being written", loss->writers);
     if (loss->versions > 0)
         snprintf(text, capacity,
-                 "%" PRIu64 " version(s) of %u file(s) exist only in memory, or have datasets that "
-                 "do (the first is %s)%s: "
+                 "%" PRIu64 " version(s) of %u file(s)%s exist only in memory (the first is %s)%s: "
                  "save what you need (h5market save), or discard it (h5market stop --discard)",
-                 loss->versions, loss->files, loss->path, writers);
+                 loss->versions, loss->files, loss->partly ? ", or datasets of them," : "",
+                 loss->path, writers);
     else if (loss->unsaved > 0)
         snprintf(text, capacity, "%u file(s) are not on disk yet (the first is %s)%s",
                  loss->unsaved, loss->path, writers);

@@ -14,6 +14,7 @@ struct mkt_loss {
     uint32_t files;    /* with such */
     uint32_t unsaved;  /* files whose newest version is to be saved, and isn't yet */
     uint32_t writers;  /* files being written */
+    bool partly;       /* of some of the versions, datasets are on disk */
     uint64_t bytes;    /* of all these files */
     char path[256];    /* of the first in the order of the above */
 };

@@ -110,7 +110,7 @@ datasets() {
     run 0 h5market stat --json d.h5
     says '"keeps_datasets": true' '"state": "saved"'
     run 1 h5market stop
-    says "exist only in memory, or have datasets that do (the first is $PWD/d.h5)"
+    says "1 version(s) of 1 file(s), or datasets of them, exist only in memory (the first is $PWD/d.h5)"
     run 0 h5market stop --discard
     grep -q "lost: $PWD/d.h5 (its datasets of mode memory)" "$H5MARKET_DIR/h5marketd.log" || fail "the log says nothing"
     run 0 h5market config check d1.h5

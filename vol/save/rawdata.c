@@ -168,13 +168,13 @@ static bool find(struct walk *walk, const H5O_info2_t *info, struct mkt_raw_arra
 }
 
 /* Says in the file that the elements of a dataset were left out of it. */
-static enum mkt_status mark(hid_t root, const char *name, struct mkt_error *error)
+static enum mkt_status mark(hid_t dataset, const char *name, struct mkt_error *error)
 {
     static const char text[] = "a rule of h5market.yaml kept the elements in memory; what the file "
                                "has are fill values";
-    hid_t dataset = H5Dopen2(root, name, H5P_DEFAULT), space = H5Screate(H5S_SCALAR);
+    hid_t space = H5Screate(H5S_SCALAR);
     hid_t type = H5Tcopy(H5T_C_S1), attribute = H5I_INVALID_HID;
-    bool good = dataset >= 0 && space >= 0 && type >= 0 && H5Tset_size(type, sizeof text) >= 0;
+    bool good = space >= 0 && type >= 0 && H5Tset_size(type, sizeof text) >= 0;
     if (good && H5Aexists(dataset, MKT_RAW_MARK) == 0) {
         attribute = H5Acreate2(dataset, MKT_RAW_MARK, type, space, H5P_DEFAULT, H5P_DEFAULT);
         good = attribute >= 0 && H5Awrite(attribute, type, text) >= 0;
@@ -186,8 +186,6 @@ static enum mkt_status mark(hid_t root, const char *name, struct mkt_error *erro
         H5Tclose(type);
     if (space >= 0)
         H5Sclose(space);
-    if (dataset >= 0)
-        H5Dclose(dataset);
     return status;
 }
 
@@ -199,11 +197,6 @@ static herr_t visit(hid_t root, const char *name, const H5O_info2_t *info, void 
         return 0;
     if (!find(walk, info, &array))
         return walk->status == MKT_OK ? 0 : -1;
-    if (walk->source->leaves_memory_only && (array.meta.flags & MKT_ARRAY_MEMORY_ONLY)) {
-        if (walk->chunked) /* the last of the walks */
-            walk->status = mark(root, name, walk->error);
-        return walk->status == MKT_OK ? 0 : -1;
-    }
     hid_t dataset = open_dataset(root, name);
     if (dataset < 0) {
         walk->status = mkt_raw_failed("opening dataset", name, walk->error);
@@ -211,8 +204,11 @@ static herr_t visit(hid_t root, const char *name, const H5O_info2_t *info, void 
     }
     bool chunked, early;
     look_at_list(dataset, &chunked, &early);
+    bool left_out =
+        walk->source->leaves_memory_only && (array.meta.flags & MKT_ARRAY_MEMORY_ONLY) != 0;
     if (chunked == walk->chunked && array.any)
-        walk->status = write_pieces(walk, dataset, name, &array);
+        walk->status =
+            left_out ? mark(dataset, name, walk->error) : write_pieces(walk, dataset, name, &array);
     if (chunked == walk->chunked && early && walk->status == MKT_OK)
         walk->status = allocate(dataset, name, walk->error);
     if (H5Dclose(dataset) < 0 && walk->status == MKT_OK) /* writes what the chunk cache holds */
