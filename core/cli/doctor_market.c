@@ -60,6 +60,24 @@ static void check_memory(struct mkt_doctor *doctor, const json_t *status)
         mkt_doctor_say(doctor, MKT_FINE, NULL, "memory: %s of %s in use", used_text, limit_text);
 }
 
+static void check_keeper(struct mkt_doctor *doctor, const json_t *status)
+{
+    char age[MKT_CLI_SHOWN_BYTES];
+    uint64_t restarts = mkt_cli_number(status, "restarts");
+    if (!json_is_true(json_object_get(status, "has_keeper")))
+        mkt_doctor_say(doctor, MKT_WARNING,
+                       "save what you need (`h5market save`), then `h5market stop`: the next "
+                       "program starts a daemon with a keeper",
+                       "the daemon has no keeper: if its process ends, what is in memory is lost");
+    if (restarts > 0)
+        mkt_doctor_say(doctor, MKT_WARNING,
+                       "programs went on, and nothing was lost; if it happens again, send the log",
+                       "the daemon's worker died and was replaced %" PRIu64
+                       " time%s, the last time by %s, %s ago",
+                       restarts, restarts == 1 ? "" : "s", mkt_cli_string(status, "restart_reason"),
+                       mkt_cli_show_age(mkt_cli_number(status, "restarted_s") * 1000, age));
+}
+
 static void check_status(struct mkt_doctor *doctor)
 {
     json_t *status = NULL;
@@ -80,6 +98,7 @@ static void check_status(struct mkt_doctor *doctor)
                        "the daemon (process %" PRIu64 ") is version %s, this command " MKT_VERSION,
                        mkt_cli_number(status, "pid"), version);
     check_memory(doctor, status);
+    check_keeper(doctor, status);
     json_decref(status);
 }
 

@@ -9,7 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PROGRAM        "lib/h5market/h5market-archiver"
+#define NAME           "h5market-archiver"
+#define PROGRAM        "lib/h5market/" NAME
 #define PAUSE_FIRST_MS 100u /* before it is started again; twice as long each time, up to */
 #define PAUSE_LAST_MS  30000u
 #define STEADY_MS      60000u /* it ran so long: the next pause is short again */
@@ -129,11 +130,29 @@ static void start(struct mkt_archivers *archivers)
     uv_close((uv_handle_t *)&archivers->process, on_closed);
 }
 
+/* One that a worker before this one started goes on, or is about to. When its process has ended,
+ * this is asked again. */
+static bool has_former(const struct mkt_archivers *archivers)
+{
+    const struct mkt_daemon *daemon = archivers->daemon;
+    const struct mkt_connection *connection, *next;
+    uint64_t processed;
+
+    if (!daemon->keeper || daemon->keeper->journal.state->restarts == 0)
+        return false;
+    HASH_ITER (by_session, daemon->connections, connection, next) {
+        if (strcmp(connection->program, NAME) == 0 &&
+            mkt_market_session_resume(daemon->market, connection->session, &processed) == MKT_OK)
+            return true;
+    }
+    return false;
+}
+
 void mkt_archivers_settle(struct mkt_archivers *archivers, uint64_t unsaved)
 {
     archivers->wanted = unsaved > 0;
     if (archivers->wanted && archivers->installed && !archivers->running && !archivers->pausing &&
-        !archivers->stopping)
+        !archivers->stopping && !has_former(archivers))
         start(archivers);
 }
 

@@ -31,7 +31,7 @@ struct mkt_journal_state_shm {
     uint32_t is_broken;    /* something could not be written down: no worker can follow */
     uint32_t restarts;
     uint32_t is_draining; /* it was told to end, and saves what is owed first */
-    uint32_t in_use;       /* which place */
+    uint32_t in_use;      /* which place */
     uint32_t reserved;
     uint64_t restarted_ms; /* the last time */
     char reason[120];      /* why a worker ended, the last time */

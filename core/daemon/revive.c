@@ -148,6 +148,7 @@ enum mkt_status mkt_daemon_revive(struct mkt_daemon *daemon, struct mkt_error *e
     enum mkt_status status = replay(daemon, error);
     if (status != MKT_OK)
         return status;
+    mkt_stubs_drop_withdrawn(daemon->stubs);
     mkt_market_each_session(daemon->market, add_session, &adding);
     mkt_market_usage(daemon->market, &usage);
     daemon->publishes = usage.publishes;

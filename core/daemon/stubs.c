@@ -360,6 +360,16 @@ static void forget_orphans(struct mkt_stubs *stubs)
             forget(stubs, stub);
 }
 
+void mkt_stubs_drop_withdrawn(struct mkt_stubs *stubs)
+{
+    struct stub *stub, *next;
+
+    HASH_ITER (hh, stubs->table, stub, next)
+        if (!has_object(stubs, stub) &&
+            mkt_market_was_withdrawn(stubs->daemon->market, stub->object))
+            mkt_stubs_drop(stubs, stub->object, true);
+}
+
 void mkt_stubs_scan(struct mkt_stubs *stubs)
 {
     struct stub *stub, *next;

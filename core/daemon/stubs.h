@@ -19,6 +19,8 @@ void mkt_stubs_destroy(struct mkt_stubs *stubs);
 void mkt_stubs_keep(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES], int fd);
 /* Goes on with those that the keeper holds. */
 void mkt_stubs_revive(struct mkt_stubs *stubs);
+/* Removes those whose object was withdrawn: the worker before may not have come to it. */
+void mkt_stubs_drop_withdrawn(struct mkt_stubs *stubs);
 /* The object is gone: forgets its stub, and removes the file where it still stands if `unlink`. */
 void mkt_stubs_drop(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES], bool unlink);
 /* Removes all at once, waiting for it: what is discarded at the daemon's end. */

@@ -199,6 +199,9 @@ struct mkt_session_info {
 typedef void (*mkt_session_fn)(void *context, const struct mkt_session_info *info);
 void mkt_market_each_session(const struct mkt_market *market, mkt_session_fn fn, void *context);
 
+/* True if such an object was there not too long ago, and went. */
+bool mkt_market_was_withdrawn(const struct mkt_market *market, const uint8_t object[MKT_ID_BYTES]);
+
 /* Calls fn for each free range of each arena, arena by arena in address order: what the owner of
  * the pages may give back. */
 typedef void (*mkt_market_free_fn)(void *context, const struct mkt_extent *extent);

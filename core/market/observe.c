@@ -202,3 +202,8 @@ void mkt_market_each_session(const struct mkt_market *market, mkt_session_fn fn,
                                                .ended = session->ended || session->refused});
     }
 }
+
+bool mkt_market_was_withdrawn(const struct mkt_market *market, const uint8_t object[MKT_ID_BYTES])
+{
+    return !mkt_object_by_id(market, object) && mkt_withdrawn_find(market, object);
+}

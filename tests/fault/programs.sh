@@ -287,6 +287,8 @@ worker_dies_idle() { # everything is there, byte for byte
     [[ $(market_value memory.used_bytes) == "$before" ]] || fail "memory is used that was free"
     run 0 h5market stat
     says "1 restart" "signal 9"
+    run any h5market doctor
+    says "worker died and was replaced 1 time"
     run 0 h5market ls
     says x.h5 g.h5
     # Memory is handed out as before, and doesn't run into what is there.

@@ -37,6 +37,24 @@ kill_worker
 [[ $("$probe" read "$PWD/b.h5" 1) == "version 800" ]] || fail "b.h5 has another version"
 expect "restarts" "$(restarts)" 2
 
+# The same with files that are written behind their programs: all of them get there, once.
+begin_both() {
+    stop_daemon 2>/dev/null
+    until_true 5 is_clean || fail "the former daemon stays"
+    printf '%s\n' "journal: 64KiB" "files:" '  - {match: "*", mode: both}' >keeper.yaml
+    rm -f ./*.h5
+}
+begin_both
+for i in {1..40}; do
+    "$probe" write "$PWD/$i.h5" 1 4 >/dev/null || fail "no write"
+    ((i % 10)) || kill_worker
+done
+(($(status journal.dumps) > 0)) || fail "the journal never began anew"
+expect "restarts" "$(restarts)" 4
+for i in {1..40}; do
+    [[ $("$probe" read "$PWD/$i.h5" 1) == "version 4" ]] || fail "$i.h5 has another version"
+done
+
 # The worker dies while it writes a record, or as soon as it has, at each of the first messages.
 "$probe" fault-points || skip "the daemon is built without fault points (MKT_FAULTS)"
 for point in journal.half-written journal.appended daemon.before-reply; do
@@ -57,8 +75,8 @@ done
 for point in journal.dumped journal.began-anew; do
     begin "journal: 64KiB"
     export H5MARKET_FAULT=$point:kill:1 H5MARKET_FAULT_ONCE=1
-    "$probe" write "$PWD/a.h5" 1 100 >said || fail "$point: no write"
-    [[ $("$probe" read "$PWD/a.h5" 1) == "version 100" ]] || fail "$point: no read"
+    "$probe" write "$PWD/a.h5" 1 200 >said || fail "$point: no write"
+    [[ $("$probe" read "$PWD/a.h5" 1) == "version 200" ]] || fail "$point: no read"
     expect "$point: restarts" "$(restarts)" 1
     unset H5MARKET_FAULT H5MARKET_FAULT_ONCE
 done
