@@ -17,8 +17,6 @@
  * H5MARKET_FAULT_TRACE=FILE: each pass appends a line "NAME COUNT" to FILE. So a run without a
  * fault tells a test all the places where the next runs can die.
  *
- * H5MARKET_FAULT_ONCE: a worker of the daemon that follows another one has no faults.
- *
  * Names are COMPONENT.PLACE ("client.commit-sent"), so that one variable serves programs and the
  * daemon that they start. The variables are read at a process's first point; passes are counted in
  * each process by itself, all its threads together. Any thread. A wrong variable is an error in the

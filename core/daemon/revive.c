@@ -8,7 +8,6 @@
 #include "core/daemon/stubs.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define GRACE_MS 30000u /* for a client whose process can't be watched */
@@ -137,10 +136,6 @@ enum mkt_status mkt_daemon_revive(struct mkt_daemon *daemon, struct mkt_error *e
     struct mkt_market_usage usage;
     uint64_t begun_ms = mkt_daemon_now_ms();
 
-#if MKT_FAULTS
-    if (getenv("H5MARKET_FAULT_ONCE"))
-        unsetenv("H5MARKET_FAULT");
-#endif
     memcpy(daemon->id, state->daemon, MKT_ID_BYTES);
     daemon->started_ms = state->started_ms;
     daemon->last_session = state->last_session;

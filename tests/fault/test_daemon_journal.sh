@@ -74,7 +74,7 @@ done
 # ... or around the beginning of a new journal.
 for point in journal.dumped journal.began-anew; do
     begin "journal: 64KiB"
-    export H5MARKET_FAULT=$point:kill:1 H5MARKET_FAULT_ONCE=1
+    export H5MARKET_FAULT=$point:kill:1 H5MARKET_FAULT_ONCE=$PWD/once.$point
     "$probe" write "$PWD/a.h5" 1 200 >said || fail "$point: no write"
     [[ $("$probe" read "$PWD/a.h5" 1) == "version 200" ]] || fail "$point: no read"
     expect "$point: restarts" "$(restarts)" 1
