@@ -343,17 +343,19 @@ static enum mkt_status ask(struct opening *opening, struct mkt_opened *opened_ou
                             .may_move = opening->intent == MKT_INTENT_READ &&
                                         opening->group.size == 1 && mkt_vol_threads_may_release(),
                             .begun_ms = now_ms()};
-    struct mkt_open request = {.path = opening->group.rank == 0 ? opening->path : NULL,
-                               .intent = opening->intent,
-                               .rank = opening->group.rank,
-                               .size = opening->group.size,
-                               .wait_ms = info ? info->wait_ms : -1,
-                               .version =
-                                   info && opening->intent == MKT_INTENT_READ ? info->version : 0,
-                               .after_start = info && info->after_start,
-                               .interrupted = is_interrupted,
-                               .meanwhile = create_early,
-                               .context = &asking};
+    struct mkt_open request = {
+        .path = opening->group.rank == 0 ? opening->path : NULL,
+        .intent = opening->intent,
+        .rank = opening->group.rank,
+        .size = opening->group.size,
+        .wait_ms = info ? info->wait_ms : -1,
+        .version = info && opening->intent == MKT_INTENT_READ ? info->version : 0,
+        /* Native couldn't open it, and had its reasons. */
+        .as_on_disk = opening->may_be_search && !mkt_vol_context_is_default(),
+        .after_start = info && info->after_start,
+        .interrupted = is_interrupted,
+        .meanwhile = create_early,
+        .context = &asking};
     memcpy(request.token, opening->token, MKT_ID_BYTES);
     enum mkt_status status = mkt_client_open(opening->client, &request, opened_out, error);
     if (status == MKT_CANCELLED && asking.moves)

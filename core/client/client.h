@@ -59,6 +59,7 @@ struct mkt_open {
     uint32_t rank, size;
     int64_t wait_ms;  /* -1: by rule */
     uint64_t version; /* 0: newest */
+    bool as_on_disk;  /* a file on disk isn't brought into memory for this */
     bool after_start; /* only versions published after this client connected */
     /* Called every 50 to 250 ms while it waits; true ends the wait with MKT_CANCELLED (the
      * library's global lock, Ctrl-C). May be NULL. */

@@ -119,7 +119,7 @@ static bool wants_load(const struct opening *opening)
 {
     const struct mkt_open *request = opening->request;
     const struct mkt_rule *rule = &opening->rule;
-    if (opening->place.kind != MKT_PLACE_FILE)
+    if (opening->place.kind != MKT_PLACE_FILE || request->as_on_disk)
         return false;
     if (request->intent == MKT_INTENT_READ_WRITE)
         return rule->mode == MKT_MODE_BOTH && !is_read_only(opening);

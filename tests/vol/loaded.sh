@@ -300,6 +300,15 @@ second_open() {
 }
 not_a_stub() { ! is_stub "$1"; }
 
+# A program without the connector finds it in HDF5's search, for what native can't open: that stays so.
+search() {
+    rules '- {match: "*.h5", mode: both, stage_in: true}'
+    native "$H5DO" "create x.h5" "make d 100" "putall d 1" "close"
+    run 0 env -u HDF5_VOL_CONNECTOR "$H5DO" "open x.h5" "! openrw x.h5" "check d 1" "close"
+    says "already open for read-only"
+    holds_not x.h5 || fail "x.h5 was brought into memory"
+}
+
 removed() {
     rules '- {match: "*.h5", mode: both}'
     one "create x.h5" "make d 100" "putall d 1" "close"
