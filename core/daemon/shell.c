@@ -281,7 +281,12 @@ static void handle_open(struct mkt_daemon *daemon, struct mkt_connection *connec
 
 static void log_failed_save(const struct mkt_msg_save_done *done)
 {
-    if (done->status != MKT_OK)
+    if (done->status == MKT_OK)
+        return;
+    if (done->status == MKT_CANCELLED) /* nobody wants it any more */
+        mkt_log_debug("archiver", "given up: %.*s", (int)done->text.length,
+                      done->text.length > 0 ? (const char *)done->text.data : "");
+    else
         mkt_log_warning("archiver", "not saved, and tried again: %.*s", (int)done->text.length,
                         done->text.length > 0 ? (const char *)done->text.data : "");
 }

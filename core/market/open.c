@@ -382,7 +382,7 @@ static void begin_loading(struct mkt_market *market, struct group *group)
 static void open_load(struct mkt_market *market, struct group *group, uint64_t now_ms)
 {
     bool differs;
-    struct object *object = mkt_object_by_name(market, &group->name, &differs);
+    struct object *object = mkt_object_by_client_name(market, &group->name, &differs);
 
     if (object && differs && !object->writer) {
         mkt_object_retire_all(market, object);
@@ -537,7 +537,7 @@ static void open_write(struct mkt_market *market, struct group *group, uint64_t 
 
     while (object && is_loading(object)) {
         mkt_group_poison(market, object->writer, now_ms, "it was opened for writing meanwhile");
-        object = mkt_object_by_name(market, &group->name, &differs);
+        object = mkt_object_by_client_name(market, &group->name, &differs);
     }
     if (object && differs) {
         mkt_object_retire_all(market, object);

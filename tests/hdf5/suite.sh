@@ -5,9 +5,9 @@
 # program that counts its tests must count the same. Listed apart, by name and with the reason, are checks
 # of what can't exist for data in memory; without them the program has to pass all the same.
 #
-# usage: suite.sh memory|file PROGRAM RANKS [ARGUMENT...]      RANKS 0: without MPI
+# usage: suite.sh memory|both|file PROGRAM RANKS [ARGUMENT...]      RANKS 0: without MPI
 #
-# file: by a rule all files are ordinary ones; then nothing is listed apart.
+# The mode of all files is a rule's. file: all are ordinary ones; then nothing is listed apart.
 
 set -u
 
@@ -16,16 +16,14 @@ program=$2
 ranks=$3
 shift 3
 apart=
-if [[ $mode == file ]]; then
-    export H5MARKET_CONFIG=$PWD/h5market.yaml
-    printf 'files:\n  - {match: "**", mode: file}\n' >"$H5MARKET_CONFIG"
-fi
+export H5MARKET_CONFIG=$PWD/h5market.yaml
+printf 'files:\n  - {match: "**", mode: %s}\n' "$mode" >"$H5MARKET_CONFIG"
 case $mode:${program##*/} in
-    memory:h5_api_test_testhdf5)
+    memory:h5_api_test_testhdf5 | both:h5_api_test_testhdf5)
         # Looks into the chunk cache of the native connector's dataset, which holds no chunk of ours.
         apart=H5D__current_cache_size_test
         ;;
-    memory:h5_api_test_parallel_testphdf5)
+    memory:h5_api_test_parallel_testphdf5 | both:h5_api_test_parallel_testphdf5)
         # The first two compare the size of the real file on disk, the third asks which way MPI-IO went for each
         # reason not to be collective.
         set -- "$@" -x calloc -x bigdset -x nocolcause

@@ -278,6 +278,21 @@ latest() {
 }
 
 # A second open in the process that has it open finds the first, though another file stands there.
+# Reopened again and again while its versions take each other's place on disk: each time the newest.
+appends_meanwhile() {
+    local calls=("create x.h5" "make d0 100" "putall d0 0" close) i turn
+    for ((i = 1; i < 40; i++)); do
+        calls+=("openrw x.h5" "check d$((i - 1)) $((i - 1))" "make d$i 100" "putall d$i $i" close)
+    done
+    rules '  - {match: "**", mode: both}'
+    for turn in 1 2 3; do
+        run 0 "$H5DO" "${calls[@]}"
+        [[ $(h5market ls --json | grep -c '"path"') == 1 ]] || fail "x.h5 is there twice: $(h5market ls)"
+        run 0 h5market wait x.h5
+        run 0 env -u HDF5_VOL_CONNECTOR "$H5DO" "open x.h5" "check d0 0" "check d$((i - 1)) $((i - 1))" close
+    done
+}
+
 second_open() {
     rules '- {match: "*.h5", mode: both}'
     one "create x.h5" "make d 100" "putall d 1" "close" "openrw x.h5" "putall d 2" "sleep 0" \
