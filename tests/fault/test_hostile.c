@@ -253,6 +253,43 @@ static void test_another_protocol_gets_the_remedy(void **state)
     assert_good_goes_on();
 }
 
+static void ask_for_session(uint64_t session, const uint8_t secret[MKT_ID_BYTES])
+{
+    struct mkt_msg message = {.type = MKT_MSG_HELLO, .request = 1};
+    int fd = connect_raw();
+
+    message.hello.protocol = MKT_PROTOCOL_VERSION;
+    message.hello.session = session;
+    memcpy(message.hello.secret, secret, MKT_ID_BYTES);
+    send_message(fd, &message);
+    assert_closed_saying(fd, "is gone");
+}
+
+/* Not without its secret, not while it is connected, and not when it has ended. */
+static void test_a_session_is_not_to_be_had(void **state)
+{
+    static const uint8_t guess[MKT_ID_BYTES] = {1};
+    uint8_t payload[4096];
+    struct mkt_frame_wire head;
+    struct mkt_msg welcome;
+    int fd = connect_raw();
+
+    (void)state;
+    say_hello(fd);
+    assert_int_equal(recv(fd, &head, sizeof(head), MSG_WAITALL), sizeof(head));
+    assert_true(head.bytes <= sizeof(payload));
+    assert_int_equal(recv(fd, payload, head.bytes, MSG_WAITALL), head.bytes);
+    assert_int_equal(mkt_msg_decode(&head, payload, &welcome), MKT_OK);
+    assert_int_equal(welcome.type, MKT_MSG_WELCOME);
+    assert_true(welcome.welcome.session > 0);
+    ask_for_session(welcome.welcome.session, guess);
+    ask_for_session(UINT64_MAX, welcome.welcome.secret);
+    ask_for_session(welcome.welcome.session, welcome.welcome.secret);
+    close(fd);
+    ask_for_session(welcome.welcome.session, welcome.welcome.secret);
+    assert_good_goes_on();
+}
+
 static void test_a_wrong_configuration_is_named_with_its_line(void **state)
 {
     struct mkt_msg message = {.type = MKT_MSG_HELLO, .request = 1};
@@ -401,6 +438,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_oversize_closes_without_being_read),
         cmocka_unit_test(test_wrong_order_closes_with_a_reason),
         cmocka_unit_test(test_another_protocol_gets_the_remedy),
+        cmocka_unit_test(test_a_session_is_not_to_be_had),
         cmocka_unit_test(test_a_wrong_configuration_is_named_with_its_line),
         cmocka_unit_test(test_descriptors_without_a_message_close),
         cmocka_unit_test(test_extents_of_nobody_close),

@@ -30,6 +30,7 @@ struct reply {
 };
 static struct {
     struct mkt_market *market;
+    struct mkt_market_limits limits;
     uint8_t *arena[ARENAS];
     struct reply reply[REPLIES];
     unsigned replies, dropped_stubs, refused;
@@ -104,6 +105,7 @@ static inline void start(const struct mkt_market_limits *limits)
 
     memset(&shell, 0, sizeof(shell));
     shell.now = 10000;
+    shell.limits = *limits;
     shell.market = mkt_market_create(limits, &ops, NULL);
     assert_non_null(shell.market);
     for (unsigned s = 1; s <= SESSIONS; s++)
@@ -117,21 +119,66 @@ static inline int setup(void **state)
     return 0;
 }
 
-static inline int teardown(void **state)
+static inline void ignore_drop_stub(void *context, const uint8_t object[MKT_ID_BYTES])
 {
-    (void)state;
-    mkt_market_destroy(shell.market);
-    for (unsigned a = 0; a < ARENAS; a++)
-        free(shell.arena[a]);
-    return 0;
+    (void)context;
+    (void)object;
+}
+
+static inline enum mkt_status grow_again(void *context, uint32_t arena, uint64_t size_bytes,
+                                         struct mkt_error *error)
+{
+    (void)context;
+    (void)size_bytes;
+    (void)error;
+    assert_true(arena >= 1 && arena <= ARENAS && shell.arena[arena - 1]);
+    return MKT_OK;
+}
+
+/* A market restored from a dump is the same to the byte. */
+static inline void dump_and_restore(void)
+{
+    enum {
+        ROOM = 4 << 20
+    };
+    static const struct mkt_market_ops ops = {
+        .send = on_send, .grow = grow_again, .drop_stub = ignore_drop_stub};
+    struct mkt_market *again = mkt_market_create(&shell.limits, &ops, NULL);
+    uint8_t *one = malloc(ROOM), *other = malloc(ROOM);
+    struct mkt_error error;
+    size_t bytes, other_bytes;
+
+    assert_true(again && one && other);
+    assert_int_equal(mkt_market_dump(shell.market, one, ROOM, &bytes), MKT_OK);
+    if (mkt_market_restore(again, one, bytes, &error) != MKT_OK)
+        fail_msg("%s", error.text);
+    assert_int_equal(mkt_market_dump(again, other, ROOM, &other_bytes), MKT_OK);
+    assert_int_equal(bytes, other_bytes);
+    assert_memory_equal(one, other, bytes);
+    assert_int_equal(mkt_market_audit(again, &error), MKT_OK);
+    mkt_market_destroy(again);
+    free(one);
+    free(other);
 }
 
 static inline void audit(void)
 {
+    dump_and_restore();
+
     struct mkt_error error = {0};
 
     if (mkt_market_audit(shell.market, &error) != MKT_OK)
         fail_msg("audit: %s", error.text);
+}
+
+static inline int teardown(void **state)
+{
+    (void)state;
+    audit();
+    mkt_market_destroy(shell.market);
+    for (unsigned a = 0; a < ARENAS; a++)
+        free(shell.arena[a]);
+    return 0;
 }
 
 static inline void say(uint64_t session, struct mkt_msg msg)
