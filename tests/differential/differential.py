@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs random HDF5 programs natively and through the market and compares what they saw.
 
-usage: differential.py [--program PATH] [--seeds A-B] [--steps K] [--save-every N] [--no-shrink]
+usage: differential.py [--program PATH] [--seeds A-B] [--steps K] [--save-every N] [--no-shrink] [--reload LIB]
 
 Four ways, each against what the program and a reader see natively:
   market         the program's own transcript, in a market
@@ -29,6 +29,8 @@ def environment(market):
     env.pop("HDF5_VOL_CONNECTOR", None)
     if market:
         env["HDF5_VOL_CONNECTOR"] = "market"
+    else:
+        env.pop("HDF5_PLUGIN_PATH", None)  # HDF5 would try all connectors there on what it can't open
     return env
 
 
@@ -44,8 +46,11 @@ class Run:
 
     def call(self, market, command, *arguments):
         seeds = f"{self.first}-{self.last}"
+        env = environment(market)
+        if market and self.options.reload:
+            env["LD_PRELOAD"] = self.options.reload
         subprocess.run([self.options.program, command, "--seeds", seeds, *arguments, *self.extra],
-                       env=environment(market), check=True)
+                       env=env, check=True)
 
     def folder(self, name):
         return os.path.join(self.top, name)
@@ -190,6 +195,8 @@ def parse():
     parser.add_argument("--save-every", type=int, default=1, help="save one seed of N")
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--storage", action="store_true", help="compare sizes and states of storage, too")
+    parser.add_argument("--reload", metavar="LIB",
+                        help="reload.c: each reopening starts from the file on disk")
     parser.add_argument("--reports", type=int, default=10, help="seeds to shrink and print")
     options = parser.parse_args()
     options.program = os.path.abspath(options.program) if os.path.sep in options.program else options.program
@@ -203,6 +210,11 @@ def main():
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     bad, crashed = [], 0
     with tempfile.TemporaryDirectory(prefix="differential.", dir=memory) as top:
+        if options.reload:
+            os.environ["H5MARKET_CONFIG"] = os.path.join(top, "rules.yaml")
+            os.environ["DIFFERENTIAL_RELOADED"] = os.path.join(top, "reloaded")
+            with open(os.environ["H5MARKET_CONFIG"], "w", encoding="utf-8") as rules:
+                rules.write('files: [{match: "**", mode: both, stage_in: true}]\n')
         for first in range(options.first, options.last + 1, BATCH):
             run = Run(options, top, first, min(first + BATCH - 1, options.last))
             run.run()
@@ -212,6 +224,9 @@ def main():
                 if ways:
                     bad.append((seed, ways))
                     print(f"seed {seed} differs: {', '.join(ways)}", flush=True)
+        if options.reload:
+            with open(os.environ["DIFFERENTIAL_RELOADED"], encoding="utf-8") as reloaded:
+                print(f"differential: {len(reloaded.readlines())} opens found their file on disk")
         for seed, ways in bad[:options.reports]:
             report(options, top, seed, ways)
     print(f"differential: {options.last - options.first + 1} programs, "
