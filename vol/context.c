@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "vol/context.h"
+
+#include "vol/exit_wait.h"
 #include "vol/threads.h"
 
 #include <dlfcn.h>
@@ -44,6 +46,8 @@ herr_t mkt_vol_context_init(void)
 
 void mkt_vol_context_fini(void)
 {
+    if (context.client && context.owner == getpid())
+        mkt_vol_exit_wait(context.client);
     /* In a forked child this only frees. */
     mkt_client_destroy(context.client);
     context.client = NULL;
@@ -108,6 +112,7 @@ enum mkt_status mkt_vol_context_client(const struct mkt_vol_info *info, bool sta
     if (!context.client) {
         struct mkt_client_options options = {.config_path = configuration(info)};
         if (start) {
+            options.on_demand = true;
             options.daemon_path = daemon_path();
             if (!options.daemon_path)
                 return mkt_error_set(

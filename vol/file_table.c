@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of open market files, and how one ends; see file_state.h. */
+#include "vol/exit_wait.h"
 #include "vol/file_state.h"
 
 #include <stdarg.h>
@@ -308,6 +309,8 @@ static herr_t commit(struct mkt_vol_file *file, const struct mkt_commit *what)
     enum mkt_status status = mkt_client_commit(file->client, what, &version, &error);
     if (status == MKT_OK) {
         file->version = version;
+        if (file->rank == 0 && version > 0 && !what->keep_open)
+            mkt_vol_exit_wait_note(&file->state->rule);
         return 0;
     }
     error.status = status;

@@ -109,12 +109,14 @@ static enum mkt_status take_welcome(struct mkt_client *client,
     memcpy(client->link.secret, welcome->secret, MKT_ID_BYTES);
     memcpy(client->daemon, welcome->daemon, MKT_ID_BYTES);
     client->full_timeout_ms = welcome->full_timeout_ms;
+    client->on_demand = welcome->on_demand;
     client->memory_bytes = welcome->memory_limit_bytes;
     client->defaults = (struct mkt_rule){.pattern = "",
                                          .mode = welcome->default_mode,
                                          .writer_timeout_ms = welcome->writer_timeout_ms,
                                          .publish = MKT_PUBLISH_CLOSE,
-                                         .publish_close = 1};
+                                         .publish_close = 1,
+                                         .exit_wait_ms = MKT_EXIT_WAIT_MS};
     return MKT_OK;
 }
 
@@ -144,6 +146,7 @@ static enum mkt_status reach_daemon(struct mkt_client *client,
     struct mkt_start start = {.directory = client->directory,
                               .daemon_path = options->daemon_path,
                               .config_path = config->absolute,
+                              .on_demand = options->on_demand,
                               .deadline_ms = deadline_ms};
     enum mkt_status status = mkt_link_open(&client->link, client->directory, deadline_ms, error);
     if (status == MKT_NOT_FOUND && options->daemon_path != NULL)
@@ -286,6 +289,11 @@ const uint8_t *mkt_client_daemon_id(const struct mkt_client *client)
 uint64_t mkt_client_started_ms(const struct mkt_client *client)
 {
     return client->started_ms;
+}
+
+bool mkt_client_is_on_demand(const struct mkt_client *client)
+{
+    return client->on_demand;
 }
 
 uint64_t mkt_client_round_trips(const struct mkt_client *client)

@@ -23,7 +23,9 @@ struct mkt_client_options {
     const char *directory;   /* NULL: $H5MARKET_DIR, else the default folder of this user, boot and
                                 batch job */
     const char *daemon_path; /* the h5marketd to start; NULL: never start one */
-    const char *config_path; /* h5market.yaml; NULL: $H5MARKET_CONFIG, else none */
+    bool
+        on_demand; /* a daemon that is started is this program's, and may end with its batch step */
+    const char *config_path;     /* h5market.yaml; NULL: $H5MARKET_CONFIG, else none */
     uint32_t connect_timeout_ms; /* 0: 10 s */
     uint64_t started_ms;         /* what counts as its start, of mkt_client_started_ms; 0: now */
     uint32_t silence_ms; /* a daemon that says nothing for so long counts as lost; 0: 60 s */
@@ -43,6 +45,8 @@ const uint8_t *mkt_client_daemon_id(const struct mkt_client *client); /* MKT_ID_
 void mkt_client_rule(const struct mkt_client *client, const char *path, struct mkt_rule *rule_out);
 /* What `after_start` counts from. */
 uint64_t mkt_client_started_ms(const struct mkt_client *client);
+/* True if its daemon was started with `on_demand`. */
+bool mkt_client_is_on_demand(const struct mkt_client *client);
 /* Round trips made so far. */
 uint64_t mkt_client_round_trips(const struct mkt_client *client);
 
@@ -148,6 +152,10 @@ struct mkt_save_state {
  * to be saved then. MKT_NOT_FOUND: the market has nothing there. */
 enum mkt_status mkt_client_save_wait(struct mkt_client *client, const char *path, uint32_t wait_ms,
                                      struct mkt_save_state *state_out, struct mkt_error *error);
+
+/* The same for what this client wrote itself. */
+enum mkt_status mkt_client_save_wait_own(struct mkt_client *client, uint32_t wait_ms,
+                                         struct mkt_save_state *state_out, struct mkt_error *error);
 
 /* For an archiver: one version that is to become a file. */
 struct mkt_save_order {

@@ -33,6 +33,7 @@ struct mkt_client {
     struct mkt_rule *rules;
     uint32_t rules_count;
     uint32_t full_timeout_ms;
+    bool on_demand;        /* the daemon: see mkt_client_options */
     uint64_t memory_bytes; /* the market's limit */
     uint64_t started_ms; /* when it connected, by the node's monotonic clock, which the daemon reads
                             too */

@@ -28,19 +28,11 @@ static enum mkt_status request(struct mkt_client *client, struct mkt_msg *msg,
     return request_with(client, msg, -1, expected, reply_out, error);
 }
 
-enum mkt_status mkt_client_save_wait(struct mkt_client *client, const char *path, uint32_t wait_ms,
-                                     struct mkt_save_state *state_out, struct mkt_error *error)
+static enum mkt_status wait_for_state(struct mkt_client *client, struct mkt_msg *msg,
+                                      struct mkt_save_state *state_out, struct mkt_error *error)
 {
-    struct mkt_msg reply,
-        msg = {.type = MKT_MSG_SAVE_WAIT, .save_wait = {.all = path == NULL, .wait_ms = wait_ms}};
-    struct mkt_place place = {0};
-    enum mkt_status status = path != NULL ? mkt_place_init(&place, path, error) : MKT_OK;
-    if (status != MKT_OK)
-        return status;
-    if (path != NULL)
-        mkt_place_name(&place, &msg.save_wait.name);
-    status = request(client, &msg, MKT_MSG_SAVE_STATE, &reply, error);
-    mkt_place_fini(&place);
+    struct mkt_msg reply;
+    enum mkt_status status = request(client, msg, MKT_MSG_SAVE_STATE, &reply, error);
     if (status != MKT_OK)
         return status;
     const struct mkt_msg_save_state *state = &reply.save_state;
@@ -50,6 +42,30 @@ enum mkt_status mkt_client_save_wait(struct mkt_client *client, const char *path
     snprintf(state_out->text, sizeof(state_out->text), "%.*s", (int)state->text.length,
              state->text.length > 0 ? (const char *)state->text.data : "");
     return MKT_OK;
+}
+
+enum mkt_status mkt_client_save_wait(struct mkt_client *client, const char *path, uint32_t wait_ms,
+                                     struct mkt_save_state *state_out, struct mkt_error *error)
+{
+    struct mkt_msg msg = {.type = MKT_MSG_SAVE_WAIT,
+                          .save_wait = {.all = path == NULL, .wait_ms = wait_ms}};
+    struct mkt_place place = {0};
+    enum mkt_status status = path != NULL ? mkt_place_init(&place, path, error) : MKT_OK;
+    if (status != MKT_OK)
+        return status;
+    if (path != NULL)
+        mkt_place_name(&place, &msg.save_wait.name);
+    status = wait_for_state(client, &msg, state_out, error);
+    mkt_place_fini(&place);
+    return status;
+}
+
+enum mkt_status mkt_client_save_wait_own(struct mkt_client *client, uint32_t wait_ms,
+                                         struct mkt_save_state *state_out, struct mkt_error *error)
+{
+    struct mkt_msg msg = {.type = MKT_MSG_SAVE_WAIT,
+                          .save_wait = {.own = true, .wait_ms = wait_ms}};
+    return wait_for_state(client, &msg, state_out, error);
 }
 
 static enum mkt_status map_order(struct mkt_client *client, const struct mkt_msg_save_order *from,

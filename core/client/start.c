@@ -102,7 +102,7 @@ static int spawn_daemon(const struct mkt_start *start, pid_t *pid_out)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
-    char *arguments[] = {(char *)start->daemon_path, NULL};
+    char *arguments[] = {(char *)start->daemon_path, start->on_demand ? "--on-demand" : NULL, NULL};
     char **environment = daemon_environment(start);
     if (environment == NULL)
         return ENOMEM;

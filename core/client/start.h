@@ -10,6 +10,7 @@
 struct mkt_start {
     const char *directory, *daemon_path;
     const char *config_path; /* NULL: none */
+    bool on_demand;
     uint64_t deadline_ms;
 };
 

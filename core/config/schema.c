@@ -237,6 +237,15 @@ static const struct mkt_schema_field rule_fields[] = {
              "`flush`: also at each "
              "flush. `close N`: from its Nth close on, for programs that create a file, close it "
              "and reopen it to write."},
+    {.key = "exit_wait",
+     .kind = MKT_VALUE_DURATION_OR_NEVER,
+     .offset = RULE(exit_wait_ms),
+     .minimum = SECOND,
+     .maximum = LONGEST,
+     .standard_text = "`60s`",
+     .help = "In a batch step whose daemon was started by a program, a program's exit waits until "
+             "the files that it wrote are on disk, since both end with the step. If saves fail for "
+             "this time the exit goes on, with an error; `never`: it doesn't wait."},
     {.key = "datasets",
      .kind = MKT_VALUE_DATASETS,
      .offset = RULE(datasets),

@@ -354,6 +354,7 @@ static void copy_options(struct mkt_daemon *daemon, const struct mkt_daemon_opti
     if (options->config_path && !realpath(options->config_path, daemon->config_path))
         snprintf(daemon->config_path, sizeof(daemon->config_path), "%s", options->config_path);
     daemon->folder = *options->folder;
+    daemon->on_demand = options->on_demand;
     daemon->keeper = options->keeper;
     daemon->listen_fd = -1;
     daemon->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);

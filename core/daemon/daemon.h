@@ -64,6 +64,7 @@ struct mkt_daemon {
         uint64_t began_ms, moved_ms, logged_ms;
         uint64_t first_bytes, left_bytes; /* unsaved then, and at the last look */
     } drain;
+    bool on_demand; /* a program that needed it has started it */
     bool stopping;
     char stop_reason[128];
 };
@@ -75,6 +76,7 @@ struct mkt_daemon_options {
     const struct mkt_medium *medium;
     const struct mkt_config *config; /* what the file said; borrowed for the call */
     const char *config_path;         /* NULL: none */
+    bool on_demand;                  /* a program that needed it starts it */
     struct mkt_folder *folder;       /* locked; taken over */
     struct mkt_keeper *keeper;       /* may be NULL; taken over */
 };

@@ -157,6 +157,7 @@ static void welcome(struct mkt_daemon *daemon, struct mkt_connection *connection
         mkt_archivers_installed(daemon->archivers) ? MKT_MODE_BOTH : MKT_MODE_MEMORY;
     reply.welcome.writer_timeout_ms = entry->writer_timeout_ms;
     reply.welcome.full_timeout_ms = daemon->limits.full_timeout_ms;
+    reply.welcome.on_demand = daemon->on_demand;
     reply.welcome.memory_limit_bytes = daemon->limits.memory_bytes;
     reply.welcome.rules = (struct mkt_bytes){.data = entry->rules, .length = entry->rules_bytes};
     reply.welcome.session = connection->session;

@@ -22,7 +22,7 @@
 static const struct mkt_medium *const media[] = {&mkt_medium_dram};
 
 struct settings {
-    bool is_foreground;
+    bool is_foreground, on_demand;
     const char *config_path, *directory;
     struct mkt_config config;
 };
@@ -35,6 +35,7 @@ static const struct argp_option options[] = {
      0},
     {"directory", 'd', "DIRECTORY", 0,
      "The market's folder (default: $H5MARKET_DIR, else one of this user, boot and batch job)", 0},
+    {"on-demand", 'D', NULL, OPTION_HIDDEN, "Started by a program that needs one", 0},
     {0},
 };
 
@@ -48,6 +49,9 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         return 0;
     case 'c':
         settings->config_path = argument;
+        return 0;
+    case 'D':
+        settings->on_demand = true;
         return 0;
     case 'd':
         settings->directory = argument;
@@ -153,6 +157,7 @@ static int serve(const struct settings *settings, struct mkt_folder *folder, int
     struct mkt_daemon_options daemon_options = {.medium = media[0],
                                                 .config = &settings->config,
                                                 .config_path = settings->config_path,
+                                                .on_demand = settings->on_demand,
                                                 .folder = folder};
     struct mkt_daemon *daemon;
     struct mkt_error error;

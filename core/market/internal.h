@@ -297,6 +297,7 @@ struct save_wait {
     struct session *session;
     uint64_t request, started_ms, deadline_ms;
     bool is_archiver, yields;
+    bool own;              /* only what the session wrote */
     struct object *object; /* referenced; NULL: all */
     struct save_wait *prev, *next;
 };

@@ -536,11 +536,11 @@ void mkt_save_next(struct mkt_market *market, struct session *session, const str
 
 void mkt_save_wait(struct mkt_market *market, struct session *session, const struct mkt_msg *msg)
 {
-    struct save_wait wait = {.object = NULL};
+    struct save_wait wait = {.own = !msg->save_wait.all && msg->save_wait.own};
     struct owned_name name;
     bool differs = false;
 
-    if (!msg->save_wait.all) {
+    if (!msg->save_wait.all && !wait.own) {
         if (mkt_owned_name_init(&name, &msg->save_wait.name) != MKT_OK) {
             mkt_reply_error(market, session, msg->request, MKT_NO_MEMORY,
                             "the market daemon is out of memory");
@@ -609,9 +609,9 @@ static void serve_yield(struct mkt_market *market, struct save_wait *wait)
     wait_end(market, wait);
 }
 
-/* What is still to be saved of an object (NULL: of all). */
+/* What is still to be saved of that which is waited for. */
 static struct mkt_msg_save_state state_of(const struct mkt_market *market,
-                                          const struct object *object)
+                                          const struct save_wait *wait)
 {
     struct mkt_msg_save_state state = {.files = 0};
     const struct version *version;
@@ -620,7 +620,8 @@ static struct mkt_msg_save_state state_of(const struct mkt_market *market,
     {
         const char *failure = version->object->save_failure;
 
-        if ((object && version->object != object) || version->object->gone)
+        if ((wait->object && version->object != wait->object) || version->object->gone ||
+            (wait->own && version->object->writer_session != wait->session->id))
             continue;
         state.files++;
         state.bytes += version_bytes(version);
@@ -692,7 +693,7 @@ void mkt_save_serve(struct mkt_market *market)
         } else if (wait->yields) {
             serve_yield(market, wait);
         } else if (!wait->is_archiver) {
-            state = state_of(market, wait->object);
+            state = state_of(market, wait);
             if (state.files == 0)
                 answer_state(market, wait, &state);
         }
@@ -716,7 +717,7 @@ void mkt_save_tick(struct mkt_market *market)
                             "nothing is to be saved");
             wait_end(market, wait);
         } else {
-            state = state_of(market, wait->object);
+            state = state_of(market, wait);
             answer_state(market, wait, &state);
         }
     }

@@ -50,6 +50,7 @@ static void walk_welcome(struct mkt_codec *codec, struct mkt_msg_welcome *welcom
     mkt_codec_raw(codec, welcome->daemon, sizeof(welcome->daemon));
     mkt_codec_u32(codec, &welcome->writer_timeout_ms);
     mkt_codec_u32(codec, &welcome->full_timeout_ms);
+    mkt_codec_bool(codec, &welcome->on_demand);
     mkt_codec_u64(codec, &welcome->memory_limit_bytes);
     mkt_codec_bytes(codec, &welcome->rules);
     mkt_codec_u64(codec, &welcome->session);
@@ -261,6 +262,7 @@ static void walk_request(struct mkt_codec *codec, struct mkt_msg *msg)
     case MKT_MSG_SAVE_WAIT:
         mkt_codec_u32(codec, &msg->save_wait.wait_ms);
         mkt_codec_bool(codec, &msg->save_wait.all);
+        mkt_codec_bool(codec, &msg->save_wait.own);
         walk_name(codec, &msg->save_wait.name);
         break;
     default:

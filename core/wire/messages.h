@@ -157,6 +157,7 @@ struct mkt_msg_welcome {
     uint32_t protocol;
     uint32_t default_mode;
     uint32_t writer_timeout_ms, full_timeout_ms;
+    bool on_demand; /* the daemon was started by a program that needed one */
     uint64_t memory_limit_bytes;
     struct mkt_bytes rules; /* see core/wire/rules.h; empty if the session goes on */
     uint64_t session;
@@ -299,8 +300,8 @@ struct mkt_msg_save_order { /* the version is pinned until SAVE_DONE or the end 
     uint64_t version;
     struct mkt_extent image, index;
     struct mkt_bytes path; /* where the file goes: that of the stub, if it has one, of the moment */
-    struct mkt_bytes former_path; /* where it was to go when an attempt that didn't end began; empty:
-                                     at the same */
+    struct mkt_bytes former_path; /* where it was to go when an attempt that didn't end began;
+                                     empty: at the same */
     bool has_stub;
     struct mkt_file_identity file;   /* what it is written over */
     struct mkt_file_identity placed; /* dev and ino of the file that an attempt which didn't end was
@@ -323,7 +324,8 @@ struct mkt_msg_save_done { /* answered by SAVE_NOTED */
                                       the same, ino 0 for nothing */
 };
 struct mkt_msg_save_wait { /* answered when nothing is unsaved, or at the time */
-    bool all;              /* else the name's object */
+    bool all;              /* what all programs wrote */
+    bool own;              /* else what the session itself wrote; else the name's object */
     uint32_t wait_ms;
     struct mkt_name name;
 };

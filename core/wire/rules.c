@@ -21,6 +21,7 @@ static void walk_rule(struct mkt_codec *codec, struct mkt_rule *rule, struct mkt
     mkt_codec_u32(codec, &rule->priority);
     mkt_codec_range(codec, &rule->backup, 0, 1);
     mkt_codec_range(codec, &rule->stage_in, 0, 1);
+    mkt_codec_u32(codec, &rule->exit_wait_ms);
     mkt_codec_bytes(codec, datasets);
 }
 
@@ -197,6 +198,8 @@ void mkt_rule_apply(struct mkt_rule *rule, const struct mkt_rule *found)
     rule->priority = found->priority;
     rule->backup = found->backup;
     rule->stage_in = found->stage_in;
+    if (found->exit_wait_ms != 0)
+        rule->exit_wait_ms = found->exit_wait_ms;
     rule->datasets = found->datasets;
     rule->line = found->line;
 }

@@ -13,7 +13,10 @@ enum mkt_publish {
     MKT_PUBLISH_FLUSH
 };
 
-#define MKT_DATASET_PATTERN_BYTES 1024 /* its end counts */
+/* In a batch step a program's exit waits for its files, and bears saves that fail for so long. */
+#define MKT_EXIT_WAIT_MS          60000u     /* the default */
+#define MKT_EXIT_WAIT_NEVER       UINT32_MAX /* it doesn't wait */
+#define MKT_DATASET_PATTERN_BYTES 1024       /* its end counts */
 
 /* A pattern without a slash matches the last component of a path, one with a slash the absolute
  * path;
@@ -30,6 +33,7 @@ struct mkt_rule {
     uint32_t priority;      /* of its saves, the highest first */
     uint32_t backup;        /* 1: saved at the market's end, whatever the mode */
     uint32_t stage_in;      /* 1: a real file is loaded by its first reader */
+    uint32_t exit_wait_ms;  /* see MKT_EXIT_WAIT_NEVER; 0: the default */
     /* For datasets in the file: "MPATTERN\n" and "BPATTERN\n", mode memory and both, in order;
      * NULL or empty: all are of mode both. */
     const char *datasets;

@@ -124,6 +124,7 @@ static inline void sample_welcome(uint64_t *state, struct message_sample *sample
     welcome->protocol = MKT_PROTOCOL_VERSION;
     welcome->default_mode = MKT_MODE_MEMORY + (uint32_t)random_below(state, 3);
     welcome->rules = sample_text(state, sample);
+    sample->msg.welcome.on_demand = random_below(state, 2) == 1;
 }
 
 /* The rest, whose fields are numbers of any value but few. */
@@ -177,6 +178,7 @@ static inline void sample_small(uint64_t *state, struct message_sample *sample)
         break;
     case MKT_MSG_SAVE_WAIT:
         msg->save_wait.all = random_below(state, 2) == 1;
+        msg->save_wait.own = random_below(state, 2) == 1;
         sample_name(state, sample, &msg->save_wait.name);
         break;
     case MKT_MSG_SAVE_STATE:

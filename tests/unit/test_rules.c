@@ -143,6 +143,7 @@ static void test_rules_round_trip_keeps_all(void **state)
          .priority = 9,
          .backup = 1,
          .stage_in = 1,
+         .exit_wait_ms = 7,
          .datasets = "M/a/**\nBb\n"},
         {.pattern = ""},
         {.pattern = "/a/**/b?.h5",
@@ -169,6 +170,7 @@ static void test_rules_round_trip_keeps_all(void **state)
         assert_true(back[i].durability == rules[i].durability);
         assert_true(back[i].priority == rules[i].priority && back[i].backup == rules[i].backup &&
                     back[i].stage_in == rules[i].stage_in);
+        assert_true(back[i].exit_wait_ms == rules[i].exit_wait_ms);
         assert_string_equal(back[i].datasets, rules[i].datasets ? rules[i].datasets : "");
     }
     free(back);

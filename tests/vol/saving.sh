@@ -134,4 +134,71 @@ datasets_stay_in_full_memory() {
     [[ $(grep -c "f[1-4].h5" out) -lt 4 ]] || fail "nothing had to go: the test shows nothing"
 }
 
+# In a batch step whose daemon a program has started, its exit waits until what it wrote is on disk.
+is_on_disk() { (($(stat -c %s "$1") > 512)); }
+exit_waits() {
+    both
+    h5market stop --discard >/dev/null
+    export H5MARKET_FAULT=archiver.ordered:sleep=3000 # its first save
+    SLURM_JOB_ID=7 one "create a.h5" "make d 100" "putall d 1" "close"
+    says "h5market: the exit waits for 1 file(s) to be on disk: "
+    is_on_disk a.h5 || fail "it didn't wait"
+    native_reads a.h5 1
+    # Not for what others wrote, nor for what it only read, nor where nobody needs it: these files can't be saved.
+    local file
+    for file in b c e f; do mkdir .$file.h5.h5market-tmp; done
+    write b.h5 2
+    PBS_JOBID=8 one "open b.h5" "check d 2" "close"
+    H5MARKET_EXIT_WAIT=0 LSB_JOBID=9 one "create c.h5" "close"
+    SLURM_JOB_ID=7 one "create m.h5" "close"
+    H5MARKET_EXIT_WAIT=1 one "create d.h5" "close"
+    is_on_disk d.h5 || fail "it didn't wait with H5MARKET_EXIT_WAIT=1"
+    # A daemon of the batch script outlives the step.
+    h5market stop --discard >/dev/null
+    run 0 h5market start
+    SLURM_JOB_ID=7 one "create e.h5" "close"
+    # By rule.
+    h5market stop --discard >/dev/null
+    printf '%s\n' "files:" "  *: {exit_wait: never}" >h5market.yaml
+    SLURM_JOB_ID=7 one "create f.h5" "close"
+    unset H5MARKET_FAULT
+}
+
+exit_wait_ends() {
+    printf '%s\n' "files:" "  *: {exit_wait: 1s}" >h5market.yaml
+    export H5MARKET_CONFIG=$PWD/h5market.yaml SLURM_JOB_ID=7
+    h5market stop --discard >/dev/null
+    mkdir .a.h5.h5market-tmp
+    write a.h5 1
+    says "h5market: 1 file(s) of this program are NOT on disk" "h5market-tmp: Is a directory"
+    rmdir .a.h5.h5market-tmp
+    run 0 h5market wait --all
+    h5market stop >/dev/null
+    # The daemon dies.
+    export H5MARKET_FAULT=archiver.ordered:sleep=60000
+    background writer "$H5DO" "create b.h5" "make d 100" "putall d 1" "close" "mark closed"
+    await closed
+    until_true 20 state_is b.h5 saving || fail "b.h5 isn't being saved"
+    kill -KILL "$(cat "$H5MARKET_DIR/daemon.pid")" "$(cat "$H5MARKET_DIR/worker.pid")"
+    finished writer 0
+    says "h5market: whether the files of this program are on disk isn't known: "
+    unset H5MARKET_FAULT SLURM_JOB_ID
+    rm -f b.h5
+}
+
+# Of a group one process waits, in both orders of MPI's and HDF5's end.
+exit_waits_ranks() {
+    both
+    local last
+    for last in mpi-finalize h5close; do
+        h5market stop --discard >/dev/null
+        export H5MARKET_FAULT=archiver.ordered:sleep=3000
+        H5MARKET_EXIT_WAIT=1 job 2 "access world" "create x-$last.h5" "make d 100" "putall d 1" "close" "$last"
+        is_on_disk x-$last.h5 || fail "it didn't wait"
+        [[ $(grep -c "the exit waits for 1 file(s)" out) == 1 ]] || fail "not one rank waited"
+        native_reads x-$last.h5 1
+    done
+    unset H5MARKET_FAULT
+}
+
 run_cases "$@"
