@@ -99,6 +99,8 @@ static enum mkt_status take_temporary(struct mkt_save_target *target, struct mkt
         target->read_only = fd < 0 && errno == EACCES;
         if (target->read_only)
             fd = open(target->temporary, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 && target->read_only)
+            errno = EACCES; /* whatever the second attempt met */
         if (fd < 0)
             return mkt_save_failed(error, "can't create", target->temporary);
         if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
