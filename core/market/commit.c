@@ -194,6 +194,16 @@ void mkt_commit_saved(struct mkt_market *market, struct group *group, enum mkt_s
     }
 }
 
+/* The last close may wait until its version, or what it left unchanged, is on disk. */
+static void answer_close(struct mkt_market *market, struct group *group, struct version *version)
+{
+    if (group->published && version && mkt_save_is_unsaved(version) &&
+        group->object->mode == MKT_MODE_BOTH && group->object->durability == MKT_DURABILITY_CLOSE)
+        mkt_save_await(market, version, group);
+    else
+        answer_all(market, group, group->version_number);
+}
+
 /* Publishes what can't fail any more. */
 static void publish(struct mkt_market *market, struct group *group, struct version *version,
                     uint64_t now_ms)
@@ -217,12 +227,7 @@ static void publish(struct mkt_market *market, struct group *group, struct versi
         drop_unlisted(market, group);
     end_round(market, group);
     group->published = !keep_open;
-    if (group->published && version->save.state == SAVE_PENDING &&
-        version->save.durability == MKT_DURABILITY_CLOSE) {
-        mkt_save_await(market, version, group);
-    } else {
-        answer_all(market, group, group->version_number);
-    }
+    answer_close(market, group, version);
     if (gone)
         mkt_version_unpin(market, version, false);
     else
@@ -245,7 +250,7 @@ static void finish(struct mkt_market *market, struct group *group, uint64_t now_
             mkt_version_close(market, group->version_open, group->publish_close, now_ms);
         end_round(market, group);
         group->published = !keep_open;
-        answer_all(market, group, group->version_number);
+        answer_close(market, group, object->gone ? NULL : mkt_version_visible(object));
         if (!keep_open && object->writer == group)
             object->writer = NULL;
         if (!keep_open && !object->gone) {

@@ -585,6 +585,8 @@ void mkt_save_serve(struct mkt_market *market);
 void mkt_save_tick(struct mkt_market *market);
 
 /* ---- commit.c ---- */
+/* Its file is still to come. */
+bool mkt_save_is_unsaved(const struct version *version);
 /* The group's COMMITs are answered when the version is safe. */
 void mkt_save_await(struct mkt_market *market, struct version *version, struct group *group);
 void mkt_save_await_no_more(struct mkt_market *market, struct group *group);

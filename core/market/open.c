@@ -318,6 +318,21 @@ static void read_wait_or_fail(struct mkt_market *market, struct group *group,
         wait_until(market, group, add_ms(group->started_ms, wait_ms));
 }
 
+/* Somebody else's file stands there now: it wins. But what is still to be saved stays, by its
+ * place, for when that file is gone again. */
+static void displace(struct mkt_market *market, struct object *object)
+{
+    const struct version *newest = mkt_version_visible(object);
+
+    if (newest && mkt_save_is_owed(newest)) {
+        mkt_object_lose_stub(market, object);
+        return;
+    }
+    mkt_object_retire_all(market, object);
+    if (!object->writer)
+        mkt_object_settle(market, object, "another file was put in its place");
+}
+
 /* `woken_by`: what changed, NULL at first. */
 static void open_read(struct mkt_market *market, struct group *group, struct object *woken_by,
                       uint64_t now_ms)
@@ -331,9 +346,7 @@ static void open_read(struct mkt_market *market, struct group *group, struct obj
         return;
     }
     if (differs) {
-        /* Somebody else's file stands there now: it wins. */
-        mkt_object_retire_all(market, object);
-        mkt_object_settle(market, object, "another file was put in its place");
+        displace(market, object);
         answer_native(market, group);
         return;
     }
@@ -413,13 +426,15 @@ static bool is_prepared(const struct mkt_market *market, const struct group *gro
     return false;
 }
 
-static bool waits_for(const struct group *group, const struct object *object)
+static bool waits_for(const struct mkt_market *market, const struct group *group,
+                      const struct object *object)
 {
     if (!mkt_id_is_zero(group->name.object))
         return memcmp(group->name.object, object->id, MKT_ID_BYTES) == 0;
     if (group->name.file_ino != 0)
-        return group->name.file_ino == object->name.file_ino &&
-               group->name.file_dev == object->name.file_dev;
+        return (group->name.file_ino == object->name.file_ino &&
+                group->name.file_dev == object->name.file_dev) ||
+               mkt_save_find_placing(market, &group->name) == object;
     return group->name.place_bytes == object->name.place_bytes &&
            memcmp(group->name.place, object->name.place, group->name.place_bytes) == 0;
 }
@@ -430,7 +445,7 @@ void mkt_open_wake(struct mkt_market *market, struct object *object, uint64_t no
 
     mkt_object_get(object);
     DL_FOREACH_SAFE (market->timed, group, next) {
-        if (group->state != GROUP_WAITING || !waits_for(group, object))
+        if (group->state != GROUP_WAITING || !waits_for(market, group, object))
             continue;
         if (group->intent == MKT_INTENT_LOAD)
             open_load(market, group, now_ms);
@@ -540,11 +555,10 @@ static void open_write(struct mkt_market *market, struct group *group, uint64_t 
         object = mkt_object_by_client_name(market, &group->name, &differs);
     }
     if (object && differs) {
-        mkt_object_retire_all(market, object);
-        if (!object->writer) {
-            mkt_object_settle(market, object, "another file was put in its place");
-            object = NULL;
-        }
+        bool written = object->writer != NULL;
+
+        displace(market, object);
+        object = written ? object : NULL;
     }
     if (object && object->writer) {
         if (group->intent == MKT_INTENT_CREATE_EXCL)

@@ -75,7 +75,7 @@ static bool is_running(const struct version *version)
     return version->save.state == SAVE_RUNNING || version->save.state == SAVE_PLACING;
 }
 
-static bool is_unsaved(const struct version *version)
+bool mkt_save_is_unsaved(const struct version *version)
 {
     return version->save.state != SAVE_NONE && version->save.state != SAVE_SAVED;
 }
@@ -87,7 +87,7 @@ static void pass_closers_on(struct mkt_market *market, struct version *version)
     struct version *newest = mkt_version_newest(version->object);
     struct group *group;
 
-    if (!newest || newest == version || !is_unsaved(newest)) {
+    if (!newest || newest == version || !mkt_save_is_unsaved(newest)) {
         answer_closers(market, version, MKT_OK, NULL);
         return;
     }
@@ -152,10 +152,6 @@ static void owe(struct mkt_market *market, struct version *version)
     const struct object *object = version->object;
     struct version *older;
 
-    DL_FOREACH (object->versions, older) {
-        if (older != version && older->save.state == SAVE_PENDING && older->save.placed.ino == 0)
-            mkt_save_give_up(market, older);
-    }
     version->keeps_some = has_memory_only(version);
     version->save.state = SAVE_PENDING;
     version->save.durability = object->durability;
@@ -163,6 +159,11 @@ static void owe(struct mkt_market *market, struct version *version)
     DL_APPEND2(market->unsaved, version, save_prev, save_next);
     market->unsaved_count++;
     market->unsaved_bytes += version_bytes(version);
+    /* Now that there is a successor for those to wait for who wait for these. */
+    DL_FOREACH (object->versions, older) {
+        if (older != version && older->save.state == SAVE_PENDING && older->save.placed.ino == 0)
+            mkt_save_give_up(market, older);
+    }
 }
 
 void mkt_save_begin(struct mkt_market *market, struct version *version)

@@ -106,6 +106,13 @@ static const struct known_version *find_version(const uint8_t object[MKT_ID_BYTE
     return NULL;
 }
 
+unsigned content_order(const uint8_t object[MKT_ID_BYTES], uint64_t number)
+{
+    const struct known_version *known = find_version(object, number);
+
+    return known ? (unsigned)(known - world.version) + 1 : 0;
+}
+
 void content_published(const uint8_t object[MKT_ID_BYTES], uint64_t number, struct attempt *attempt,
                        unsigned round)
 {

@@ -6,6 +6,7 @@
  */
 #include "tests/sim/sim.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -191,6 +192,8 @@ static void look_at_path(struct process *process, struct job *job)
     if (creates && path->uses_stub && !path->has_stub && !path->has_file &&
         job->mode != MKT_MODE_FILE) {
         path->has_stub = true;
+        path->ino = ++world.last_ino;
+        path->content = 0;
         for (int i = 0; i < MKT_ID_BYTES; i++)
             path->stub[i] = (uint8_t)chance(1, 255);
     }
@@ -198,7 +201,7 @@ static void look_at_path(struct process *process, struct job *job)
         memcpy(job->name.object, path->stub, MKT_ID_BYTES);
     } else if (path->has_file) {
         job->name.file_dev = 7;
-        job->name.file_ino = 100 + job->path;
+        job->name.file_ino = path->ino;
         job->name.file_size = 4096;
         job->name.file_mtime_ns = path->mtime;
     }
@@ -244,6 +247,7 @@ static void open_file(struct process *process)
         msg.open.after_ms = job->after_now ? world.now : 0;
         msg.open.keep = job->keep;
         msg.open.publish_close = job->publish_close;
+        msg.open.durability = job->durability;
         if (job->keep && job->path % 2 == 0)
             msg.open.set = (struct mkt_bytes){set, sizeof(set) - 1};
     }
@@ -681,11 +685,19 @@ static void act_remove(struct process *process)
     struct path *path = &world.path[job_of(process)->path];
 
     if (path->has_stub && world.removals < 16) {
+        world.removed_path[world.removals] = (uint8_t)job_of(process)->path;
         memcpy(world.removed[world.removals++], path->stub, MKT_ID_BYTES);
         path->has_stub = false;
+        if (one_in(3)) { /* by a file that takes its place */
+            path->has_file = true;
+            path->ino = ++world.last_ino;
+            path->mtime = ++world.last_value;
+        }
     } else if (path->has_file) {
-        path->mtime++;
+        path->mtime = ++world.last_value;
+        path->ino += one_in(2) ? 0 : ++world.last_ino - path->ino;
     }
+    archive_meddled(path);
     world_disturb(job_of(process)->path);
     next_job(process);
 }
@@ -745,7 +757,9 @@ bool process_can_act(const struct process *process)
 
 void process_act(struct process *process)
 {
-    if (!process->connected) {
+    if (process->program->is_archiver) {
+        archiver_act(process);
+    } else if (!process->connected) {
         if (!process->program->hostile && process->job < process->program->jobs)
             act_cut_off(process);
     } else if (process->phase == PHASE_OPEN) {
@@ -788,6 +802,9 @@ static void check_open_error(const struct process *process, const struct mkt_msg
     switch (error->status) {
     case MKT_NOT_FOUND:
     case MKT_TIMED_OUT:
+        /* Its memory was needed, and the file is there. */
+        if (world.path[job->path].has_file && world.path[job->path].content > 0)
+            break;
         EXPECT(job->kind != JOB_READ || process->rank != 0 || process->known_version == 0 ||
                    job->version != 0 || job->after_now || error->status == MKT_TIMED_OUT,
                "'%s' has version %d, but a reader was told: %.*s", world.path[job->path].name,
@@ -807,6 +824,14 @@ static void check_open_error(const struct process *process, const struct mkt_msg
         sim_fail("an open failed with %s: %.*s", mkt_status_name(error->status),
                  (int)error->text.length, (const char *)error->text.data);
     }
+}
+
+static bool says(const struct mkt_msg_error *error, const char *what)
+{
+    char text[MKT_ERROR_TEXT_BYTES];
+
+    snprintf(text, sizeof(text), "%.*s", (int)error->text.length, (const char *)error->text.data);
+    return strstr(text, what) != NULL;
 }
 
 static void receive_error(struct process *process, const struct mkt_msg_error *error)
@@ -840,9 +865,13 @@ static void receive_error(struct process *process, const struct mkt_msg_error *e
         process->out_of_memory = true; /* gives up */
         break;
     case MKT_MSG_COMMITTED:
-        EXPECT(error->status == MKT_POISONED || error->status == MKT_CANCELLED,
+        if (job->durability == MKT_DURABILITY_CLOSE && says(error, "published in memory"))
+            SIM_CHECK(job->mode == MKT_MODE_BOTH, "nobody asked for that to be saved");
+        else
+            job->attempt->failed = true;
+        EXPECT(!job->attempt->failed || error->status == MKT_POISONED ||
+                   error->status == MKT_CANCELLED,
                "a close failed with %s", mkt_status_name(error->status));
-        job->attempt->failed = true;
         next_job(process);
         break;
     case MKT_MSG_WITHDRAWN:
@@ -968,6 +997,12 @@ void process_receive(struct process *process)
     if (process->program->hostile && msg.type == MKT_MSG_OPENED &&
         (msg.opened.source == MKT_SOURCE_VERSION || job_of(process)->kind != JOB_WRITE))
         msg.opened.file = 0; /* it does not care */
+    if (process->program->is_archiver) {
+        process->waits_for = 0;
+        archiver_receive(process, &msg);
+        free(frame);
+        return;
+    }
     switch (msg.type) {
     case MKT_MSG_ERROR:
         receive_error(process, &msg.error);

@@ -12,7 +12,12 @@ static void make_write(struct job *job, unsigned size)
     job->intent = one_in(3)   ? MKT_INTENT_READ_WRITE
                   : one_in(6) ? MKT_INTENT_CREATE_EXCL
                               : MKT_INTENT_CREATE;
-    job->mode = one_in(20) ? MKT_MODE_FILE : one_in(4) ? MKT_MODE_BOTH : MKT_MODE_MEMORY;
+    job->mode = one_in(20)                        ? MKT_MODE_FILE
+                : one_in(world.archivers ? 2 : 4) ? MKT_MODE_BOTH
+                                                  : MKT_MODE_MEMORY;
+    job->durability = (uint32_t)chance(0, MKT_DURABILITY_NONE);
+    if (world.archivers == 0 && job->durability == MKT_DURABILITY_CLOSE) /* that would never end */
+        job->durability = MKT_DURABILITY_ASYNC;
     job->keep = one_in(4) ? (uint32_t)chance(1, 4) : 0;
     job->publish_close = one_in(6) ? (uint32_t)chance(1, 3) : 0;
     job->rounds = one_in(3) ? (unsigned)chance(2, MAX_ROUNDS) : 1;
@@ -90,11 +95,25 @@ static struct process *make_process(struct program *program, unsigned rank)
     return process;
 }
 
+static void make_archiver(void)
+{
+    struct program *program = &world.program[world.programs++];
+
+    *program = (struct program){.size = 1, .jobs = 1, .is_archiver = true};
+    program->job[0].kind = JOB_ARCHIVE;
+    program->rank[0] = make_process(program, 0);
+    do
+        world_session_begin(program->rank[0]);
+    while (!program->rank[0]->exists);
+}
+
 void programs_make(void)
 {
     bool hostile = one_in(4);
 
-    world.programs = (unsigned)chance(2, MAX_PROGRAMS - 1);
+    world.archivers = (unsigned)chance(0, 2);
+
+    world.programs = (unsigned)chance(2, 5);
     for (unsigned p = 0; p < world.programs; p++) {
         struct program *program = &world.program[p];
 
@@ -110,5 +129,7 @@ void programs_make(void)
             world_session_begin(program->rank[r]);
         }
     }
+    for (unsigned a = 0; a < world.archivers; a++)
+        make_archiver();
     world.has_hostile = hostile;
 }

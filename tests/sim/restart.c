@@ -206,6 +206,15 @@ void restart_operation(void)
         longjmp(death.back, 1);
 }
 
+/* Of whom it may have heard the end of the connection, and no more. */
+static void reclaim_again(void)
+{
+    for (unsigned i = 0; i < world.processes; i++) {
+        if (world.process[i].reclaimed)
+            mkt_market_session_reclaim(world.market, world.process[i].session, world.now);
+    }
+}
+
 void restart_step(void (*step)(void))
 {
     if (setjmp(death.back) == 0) {
@@ -218,4 +227,5 @@ void restart_step(void (*step)(void))
     world.deaths_left--;
     world.market = NULL; /* as it is nobody can use it, nor free it */
     restart_market();
+    reclaim_again();
 }

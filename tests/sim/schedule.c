@@ -120,7 +120,7 @@ static void maybe_kill(unsigned rarity)
     struct process *process = &world.process[chance(0, world.processes - 1)];
     if (!process->alive || !process->connected)
         return;
-    if (one_in(3))
+    if (one_in(3) && !process->program->is_archiver)
         process_cut(process);
     else
         process_kill(process);
@@ -134,6 +134,26 @@ static void maybe_restart(void)
         restart_compact();
     if (one_in(world.restart_rarity))
         restart_market();
+}
+
+/* Archivers come again as long as there is anybody else. */
+static void look_after_archivers(void)
+{
+    bool others = false;
+
+    for (unsigned i = 0; i < world.processes; i++)
+        others |= !world.process[i].program->is_archiver && !world.process[i].reclaimed;
+    for (unsigned i = 0; others && i < world.processes; i++) {
+        if (world.process[i].program->is_archiver && world.process[i].reclaimed)
+            archiver_reborn(&world.process[i]);
+    }
+    if (others)
+        return;
+    world.archivers_end = true;
+    for (unsigned i = 0; i < world.processes; i++) {
+        if (world.process[i].program->is_archiver && world.process[i].alive)
+            process_kill(&world.process[i]);
+    }
 }
 
 static bool all_gone(void)
@@ -178,7 +198,8 @@ static void end_hostile(void)
     bool others = false;
 
     for (unsigned i = 0; i < world.processes; i++)
-        others |= !world.process[i].reclaimed && !world.process[i].program->hostile;
+        others |= !world.process[i].reclaimed && !world.process[i].program->hostile &&
+                  !world.process[i].program->is_archiver;
     for (unsigned i = 0; i < world.processes && !others; i++) {
         if (world.process[i].program->hostile && world.process[i].connected && one_in(10))
             process_kill(&world.process[i]);
@@ -289,6 +310,10 @@ static void check_rest(void)
     process->session = 5000;
     process->program = program;
     world_session_begin(process);
+    program->is_archiver = true;
+    world.archivers_end = true;
+    archive_rest(process);
+    program->is_archiver = false;
     mkt_market_each_object(world.market, list_object, &left);
     for (unsigned i = 0; i < left.objects; i++)
         read_and_withdraw(process, left.object[i]);
@@ -318,6 +343,7 @@ bool schedule_run(uint64_t seed, bool trace, bool short_of_memory)
         maybe_kill(rarity);
         maybe_restart();
         end_hostile();
+        look_after_archivers();
         if (world.audit_always || world.steps % 16 == 0)
             world_audit();
     }

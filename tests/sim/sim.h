@@ -20,8 +20,8 @@ enum {
     CELL_BYTES = 8,
     MAX_RANKS = 3,
     MAX_ROUNDS = 3,
-    MAX_PROCESSES = 16,
-    MAX_PROGRAMS = 6,
+    MAX_PROCESSES = 20,
+    MAX_PROGRAMS = 9,
     MAX_JOBS = 8,
     MAX_ARENAS = 64,
     MAX_EXTENTS = 64,
@@ -79,12 +79,26 @@ struct queue {
     unsigned count;
 };
 
+/* A regular file; content: which version of the market's it is, from 1; 0: somebody's own. */
+struct file {
+    bool exists, is_stub, is_safe;
+    uint64_t ino, mtime;
+    uint8_t stub[MKT_ID_BYTES];
+    unsigned content; /* its place in the order of publication */
+};
+
 /* What stands at a path. */
 struct path {
     char name[32];
     bool uses_stub, has_stub, has_file;
     uint8_t stub[MKT_ID_BYTES];
-    uint64_t mtime;
+    uint64_t mtime, ino;
+    unsigned content; /* of the file, as in struct file */
+    bool is_safe;     /* and it is on disk for good */
+    struct file temporary;
+    const struct process *saver; /* who has that locked */
+    unsigned last_saved; /* content of the newest file that stood there, while nobody meddled */
+    unsigned owed;       /* the newest version that has to become a file, as content; 0: none */
     /* The newest version that a client knows of, as long as nothing happened that takes versions
      * away. */
     uint8_t object[MKT_ID_BYTES];
@@ -97,14 +111,15 @@ enum job_kind {
     JOB_HOG,
     JOB_WITHDRAW,
     JOB_PROBE,
-    JOB_REMOVE
+    JOB_REMOVE,
+    JOB_ARCHIVE
 };
 struct job {
     enum job_kind kind;
     unsigned path;
     enum mkt_intent intent;
     enum mkt_mode mode;
-    uint32_t wait_ms, writer_timeout_ms, keep, publish_close;
+    uint32_t wait_ms, writer_timeout_ms, keep, publish_close, durability;
     uint64_t version;
     bool after_now;
     unsigned rounds, operations;
@@ -121,7 +136,7 @@ struct job {
 
 struct program {
     unsigned size, jobs;
-    bool hostile;
+    bool hostile, is_archiver;
     struct process *rank[MAX_RANKS];
     struct job job[MAX_JOBS];
 };
@@ -143,6 +158,28 @@ struct own_piece {
     uint64_t beaten[CELLS][MAX_RANKS];    /* others' writes that were done before this one began */
     struct mkt_extent data, table;
     bool again; /* overtaken after it was written again: has to be added anew */
+};
+
+/* archiver.c */
+enum archive_step {
+    ARCHIVE_IDLE,
+    ARCHIVE_OPEN,
+    ARCHIVE_FILL,
+    ARCHIVE_PLACE,
+    ARCHIVE_EXCHANGE,
+    ARCHIVE_LOOK,
+    ARCHIVE_SYNC,
+    ARCHIVE_DONE
+};
+struct archive {
+    enum archive_step step;
+    struct mkt_msg_save_order order;
+    struct path *path;
+    unsigned content;
+    enum mkt_status outcome;
+    struct mkt_file_identity file; /* that is there */
+    uint64_t expected;             /* ino; 0: nothing */
+    unsigned found_nothing;        /* in a row */
 };
 
 struct process {
@@ -181,6 +218,7 @@ struct process {
     unsigned touched;        /* piece that a TOUCH is about */
     bool held;               /* HOG */
     unsigned looked_up;
+    struct archive archive;
 };
 
 struct world {
@@ -208,6 +246,11 @@ struct world {
     unsigned versions;
     uint8_t removed[16][MKT_ID_BYTES]; /* stubs whose removal the market hasn't heard of */
     unsigned removals;
+    uint8_t removed_path[16];
+    uint64_t last_ino, saves;
+    unsigned archivers;
+    bool meddled;       /* somebody withdrew, removed or replaced a file */
+    bool archivers_end; /* no new ones, and none fails */
 
     bool short_of_memory; /* allocations fail in this schedule */
     bool keeps_sets, has_hostile;
@@ -267,6 +310,8 @@ void content_published(const uint8_t object[MKT_ID_BYTES], uint64_t number, stru
 void content_write_image(void *bytes, const struct attempt *attempt, unsigned round);
 /* A version is whole, and nothing but itself. */
 void content_check(const struct mkt_msg_opened *opened);
+/* The place of a version in the order of publication, from 1; 0: nobody published it. */
+unsigned content_order(const uint8_t object[MKT_ID_BYTES], uint64_t number);
 /* What is there of an unpublished array: this rank's writes must be. */
 void content_check_lookup(const struct mkt_extent *extent, const struct attempt *attempt,
                           unsigned rank, unsigned array);
@@ -279,6 +324,18 @@ void process_receive(struct process *process);
 void process_kill(struct process *process);
 void process_cut(struct process *process);
 bool process_is_done(const struct process *process);
+
+/* ---- archiver.c ---- */
+void archiver_act(struct process *process);
+void archiver_receive(struct process *process, const struct mkt_msg *msg);
+/* It died: another one comes. */
+void archiver_reborn(struct process *process);
+/* A version was published that has to become a file, or one that doesn't. */
+void archive_owe(struct path *path, unsigned content, bool owed);
+/* At the end: saves what can be, then looks whether what is owed is there, or in memory. */
+void archive_rest(struct process *process);
+/* Somebody changed, replaced or removed the file at the path. */
+void archive_meddled(struct path *path);
 
 /* ---- program.c ---- */
 void programs_make(void);

@@ -115,6 +115,110 @@ static struct process *find_process(uint64_t session)
     sim_fail("a message for session %d, which nobody has", (int)session);
 }
 
+struct newest {
+    uint64_t number;
+};
+
+static void find_newest(void *context, const struct mkt_version_info *info)
+{
+    struct newest *newest = context;
+
+    if (!info->hidden && info->version > newest->number)
+        newest->number = info->version;
+}
+
+static void note_published(const struct process *process, uint64_t number)
+{
+    const struct job *job = &process->program->job[process->job];
+
+    bool fresh = content_order(process->opened.object, number) == 0;
+    struct newest newest = {.number = 0}; /* nothing of an object that was withdrawn meanwhile */
+    mkt_market_each_version(world.market, process->opened.object, find_newest, &newest);
+    content_published(process->opened.object, number, job->attempt, process->round);
+    unsigned content = content_order(process->opened.object, number);
+    if (fresh)
+        sim_trace("'%s', %u is published, mode %u", world.path[job->path].name, content, job->mode);
+    if (content > 0 && fresh)
+        archive_owe(&world.path[job->path], content,
+                    job->mode == MKT_MODE_BOTH && job->durability != MKT_DURABILITY_NONE &&
+                        job->publish_close <= 1 && newest.number >= number);
+}
+
+static bool is_known(const struct attempt *attempt, unsigned round)
+{
+    for (unsigned v = 0; v < world.versions; v++) {
+        if (world.version[v].attempt == attempt && world.version[v].round == round)
+            return true;
+    }
+    return false;
+}
+
+/* All of its ranks wait for the answers to what the market has. */
+static bool have_all_committed(const struct program *program)
+{
+    for (unsigned r = 0; r < program->size; r++) {
+        if (program->rank[r]->waits_for != MKT_MSG_COMMITTED || !program->rank[r]->delivered ||
+            program->rank[r]->to_client.count > 0)
+            return false;
+    }
+    return true;
+}
+
+/* What is being published just now is to become a file. */
+static bool is_successor_owed(const uint8_t object[MKT_ID_BYTES])
+{
+    for (unsigned i = 0; i < world.processes; i++) {
+        const struct process *process = &world.process[i];
+        const struct job *job = &process->program->job[process->job];
+
+        if (have_all_committed(process->program) && job->kind == JOB_WRITE &&
+            memcmp(process->opened.object, object, MKT_ID_BYTES) == 0 &&
+            !is_known(job->attempt, process->round))
+            return job->mode == MKT_MODE_BOTH;
+    }
+    return false;
+}
+
+/* Its file, or its successor's, is on disk, unless somebody meddled with the path. */
+static void check_durability(const struct process *process, uint64_t number)
+{
+    const struct job *job = &process->program->job[process->job];
+    const struct path *path = &world.path[job->path];
+    struct newest newest = {.number = 0};
+    unsigned content = content_order(process->opened.object, number);
+
+    if (job->mode != MKT_MODE_BOTH || job->durability != MKT_DURABILITY_CLOSE ||
+        job->publish_close > 1 || process->round + 1 < job->rounds || job->unchanged ||
+        job->lazy_rank == 0 || world.has_hostile || path->owed < content || path->owed == 0 ||
+        content == 0)
+        return;
+    /* Just now replaced by one that is not to be saved. */
+    mkt_market_each_version(world.market, process->opened.object, find_newest, &newest);
+    if (newest.number > number && content_order(process->opened.object, newest.number) == 0 &&
+        !is_successor_owed(process->opened.object))
+        return;
+    SIM_CHECK(path->has_file && path->content >= content && path->is_safe,
+              "a close was answered though '%s' has %u and not %u on disk", path->name,
+              path->content, content);
+}
+
+/* Versions whose writers aren't told yet, since their files aren't on disk. */
+static void find_published(void)
+{
+    for (unsigned i = 0; i < world.processes; i++) {
+        const struct process *process = &world.process[i];
+        struct newest newest = {.number = 0};
+
+        if (!have_all_committed(process->program) || process->program->hostile ||
+            process->program->job[process->job].durability != MKT_DURABILITY_CLOSE ||
+            is_known(process->program->job[process->job].attempt, process->round))
+            continue;
+        mkt_market_each_version(world.market, process->opened.object, find_newest, &newest);
+        if (newest.number > 0 && content_order(process->opened.object, newest.number) == 0)
+            note_published(process, newest.number);
+    }
+}
+
 static void check_answer(struct process *process, const struct mkt_msg *msg)
 {
     struct mkt_index_view view;
@@ -130,8 +234,8 @@ static void check_answer(struct process *process, const struct mkt_msg *msg)
               msg->type);
     if (msg->type == MKT_MSG_COMMITTED) {
         process->published = msg->version.version;
-        content_published(process->opened.object, msg->version.version,
-                          process->program->job[process->job].attempt, process->round);
+        note_published(process, msg->version.version);
+        check_durability(process, msg->version.version);
     }
 }
 
@@ -197,14 +301,32 @@ static void on_freed(void *context, const struct mkt_extent *extent)
     restart_operation();
 }
 
+/* Nobody looks after it any more. */
+static void forget_removal(const uint8_t object[MKT_ID_BYTES])
+{
+    for (unsigned at = 0; at < world.removals;) {
+        if (memcmp(world.removed[at], object, MKT_ID_BYTES) != 0) {
+            at++;
+            continue;
+        }
+        world.removals--;
+        memmove(world.removed[at], world.removed[at + 1], (world.removals - at) * MKT_ID_BYTES);
+        memmove(&world.removed_path[at], &world.removed_path[at + 1], world.removals - at);
+    }
+}
+
 static void on_drop_stub(void *context, const uint8_t object[MKT_ID_BYTES])
 {
     (void)context;
+    forget_removal(object);
     for (unsigned p = 0; p < PATHS; p++) {
         if (world.path[p].has_stub && memcmp(world.path[p].stub, object, MKT_ID_BYTES) == 0) {
             world.path[p].has_stub = false;
             world_disturb(p);
         }
+        if (world.path[p].temporary.is_stub &&
+            memcmp(world.path[p].temporary.stub, object, MKT_ID_BYTES) == 0)
+            world.path[p].temporary = (struct file){.exists = false};
     }
 }
 
@@ -255,6 +377,7 @@ void world_deliver_to_market(struct process *process)
     restart_enter();
     mkt_market_message(world.market, process->session, &msg, world.now);
     restart_leave();
+    find_published();
     free(frame);
 }
 
@@ -264,6 +387,7 @@ void world_tick(uint64_t now_ms)
     restart_enter();
     mkt_market_tick(world.market, now_ms);
     restart_leave();
+    find_published();
     SIM_CHECK(mkt_market_next_deadline(world.market) > now_ms,
               "the next deadline has passed after a tick");
     for (unsigned i = 0; i < world.processes; i++) {
@@ -295,7 +419,8 @@ static void check_poisoned(const struct process *gone)
 {
     const struct program *program = gone->program;
 
-    if (gone->program->hostile || gone->file == 0)
+    if (gone->program->hostile || gone->file == 0 ||
+        program->job[gone->job].durability == MKT_DURABILITY_CLOSE) /* it may wait for the file */
         return;
     for (unsigned r = 0; r < program->size; r++) {
         const struct process *process = program->rank[r];
@@ -336,16 +461,27 @@ void world_stub_removed(unsigned at)
     uint8_t object[MKT_ID_BYTES];
 
     sim_trace("the market hears that a stub was removed");
+    uint8_t path = world.removed_path[at];
     memcpy(object, world.removed[at], MKT_ID_BYTES);
     memmove(world.removed[at], world.removed[at + 1], (--world.removals - at) * MKT_ID_BYTES);
+    memmove(&world.removed_path[at], &world.removed_path[at + 1], world.removals - at);
     restart_enter();
-    mkt_market_stub_removed(world.market, object, one_in(3), world.now);
+    bool heard =
+        mkt_market_stub_removed(world.market, object, world.path[path].has_file, world.now);
     restart_leave();
+    if (heard && !world.path[path].has_file)
+        world.path[path].owed = 0; /* withdrawn */
+    if (!heard) {                  /* looked at again later */
+        memcpy(world.removed[world.removals], object, MKT_ID_BYTES);
+        world.removed_path[world.removals++] = path;
+    }
 }
 
 void world_disturb(unsigned path)
 {
     world.path[path].committed = 0;
+    world.path[path].owed = 0;
+    world.meddled = true;
     for (unsigned i = 0; i < world.processes; i++) {
         struct process *process = &world.process[i];
 
@@ -392,6 +528,7 @@ static void make_paths(void)
         path->uses_stub = p % 2 == 0;
         path->has_file = p == 1 && one_in(3);
         path->mtime = 1000;
+        path->ino = ++world.last_ino;
     }
 }
 
