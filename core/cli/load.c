@@ -113,8 +113,11 @@ static enum mkt_status load_one(struct mkt_client *client, const char *file, boo
 {
     struct progress progress = {
         .file = file, .began_ms = now_ms(), .terminal = isatty(STDERR_FILENO), .quiet = quiet};
-    const struct mkt_load load = {
-        .path = file, .progress = show, .interrupted = poll_interrupt, .context = &progress};
+    const struct mkt_load load = {.path = file,
+                                  .yields = true,
+                                  .progress = show,
+                                  .interrupted = poll_interrupt,
+                                  .context = &progress};
     enum mkt_status status = mkt_client_load(client, &load, bytes_out, error);
     if (status != MKT_OK && progress.shown && progress.terminal)
         fputc('\n', stderr);

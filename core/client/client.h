@@ -103,6 +103,7 @@ struct mkt_load {
     const char *path;
     uint8_t token[MKT_ID_BYTES]; /* of the group whose open waits for it; zeros: none does */
     uint32_t to_write_by;        /* ranks that will write it; 0: it is for readers */
+    bool yields;                 /* nobody waits for it: it pauses while programs read or write */
     /* Both may be NULL. Called between strips; interrupted while waiting, too: true ends it. */
     void (*progress)(void *context, uint64_t done, uint64_t total);
     bool (*interrupted)(void *context);

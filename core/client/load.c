@@ -204,6 +204,8 @@ static enum mkt_status read_file(const struct loading *loading, struct mkt_error
             return mkt_error_set(error, MKT_CANCELLED, "interrupted; nothing was loaded");
         status = read_strip(loading, (uint8_t *)address + at, at, strip, error);
         at += strip;
+        if (status == MKT_OK && load->yields)
+            status = mkt_client_save_yield(loading->client, strip, error);
         if (status == MKT_OK && load->progress != NULL)
             load->progress(load->context, at, size);
     }

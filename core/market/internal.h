@@ -86,6 +86,7 @@ struct session {
     uint32_t pid;
     bool ended, refused;
     bool drains;           /* see mkt_save_drain */
+    bool yields;           /* it has said SAVE_YIELD: what it does is background */
     uint64_t last_request; /* the highest that was handled; not of a CANCEL, which names another */
     /* The last answer, as a frame, for a client that has to connect anew. */
     uint8_t *reply;

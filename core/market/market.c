@@ -285,7 +285,7 @@ void mkt_market_message(struct mkt_market *market, uint64_t id, const struct mkt
     if (msg->type != MKT_MSG_CANCEL && msg->request > session->last_request)
         session->last_request = msg->request;
     market->now_ms = now_ms;
-    if (msg->type < MKT_MSG_SAVE_NEXT)
+    if (msg->type < MKT_MSG_SAVE_NEXT && !session->yields)
         market->foreground_ms = now_ms;
     dispatch(market, session, msg, now_ms);
     mkt_settle(market);

@@ -570,13 +570,41 @@ static bool is_waited_for(const struct mkt_market *market)
     return market->grant_waits || market->awaited > 0 || market->drains > 0;
 }
 
-/* When programs are done, as far as one can tell; 0: now. */
-static uint64_t quiet_at(const struct mkt_market *market)
+/* Somebody may wait for what the session brings in. */
+static bool is_loading_for_others(const struct mkt_market *market, const struct session *session)
 {
-    bool open = HASH_COUNT(market->groups) > market->waiting_opens;
-    uint64_t at = market->foreground_ms + (open ? QUIET_OPEN_MS : QUIET_MS);
+    const struct member *member;
 
-    if (market->limits.background_rate == MKT_BACKGROUND_FREE || is_waited_for(market))
+    DL_FOREACH (session->members, member) {
+        if (member->group->intent == MKT_INTENT_LOAD && market->waiting_opens > 0)
+            return true;
+    }
+    return false;
+}
+
+static bool has_open_files(const struct mkt_market *market)
+{
+    const struct group *group, *next;
+
+    if (HASH_COUNT(market->groups) == market->waiting_opens)
+        return false;
+    HASH_ITER (hh, market->groups, group, next) {
+        const struct session *session = group->member[0].session;
+
+        if ((group->state == GROUP_READING || group->state == GROUP_WRITING) &&
+            !(session && session->yields))
+            return true;
+    }
+    return false;
+}
+
+/* When programs are done, as far as one can tell; 0: now. */
+static uint64_t quiet_at(const struct mkt_market *market, const struct session *session)
+{
+    uint64_t at = market->foreground_ms + (has_open_files(market) ? QUIET_OPEN_MS : QUIET_MS);
+
+    if (market->limits.background_rate == MKT_BACKGROUND_FREE || is_waited_for(market) ||
+        is_loading_for_others(market, session))
         return 0;
     if (market->limits.background_rate != MKT_BACKGROUND_YIELDS)
         at = market->rate_allowed_ms;
@@ -587,6 +615,7 @@ void mkt_save_yield(struct mkt_market *market, struct session *session, const st
 {
     uint64_t rate = market->limits.background_rate;
 
+    session->yields = true;
     if (rate != MKT_BACKGROUND_YIELDS && rate != MKT_BACKGROUND_FREE) {
         if (market->rate_allowed_ms < market->now_ms)
             market->rate_allowed_ms = market->now_ms;
@@ -597,7 +626,7 @@ void mkt_save_yield(struct mkt_market *market, struct session *session, const st
 
 static void serve_yield(struct mkt_market *market, struct save_wait *wait)
 {
-    uint64_t at_ms = quiet_at(market);
+    uint64_t at_ms = quiet_at(market, wait->session);
 
     if (at_ms > 0) {
         wait->deadline_ms = at_ms;
