@@ -14,6 +14,8 @@
 
 #define OPEN_MARGIN_MS 120000u /* beyond the daemon's own deadlines */
 #define STUB_TRIES     16
+#define UNASKED_BYTES  (64u << 20) /* a larger file is brought in for a writer by `stage_in` only \
+                                    */
 
 struct opening {
     struct mkt_client *client;
@@ -121,8 +123,10 @@ static bool wants_load(const struct opening *opening)
     const struct mkt_rule *rule = &opening->rule;
     if (opening->place.kind != MKT_PLACE_FILE || request->as_on_disk)
         return false;
+    /* To write a little into a large file is quicker on disk, unless somebody says otherwise. */
     if (request->intent == MKT_INTENT_READ_WRITE)
-        return rule->mode == MKT_MODE_BOTH && !is_read_only(opening);
+        return rule->mode == MKT_MODE_BOTH && !is_read_only(opening) &&
+               (rule->stage_in || opening->place.size <= UNASKED_BYTES);
     return request->intent == MKT_INTENT_READ && rule->stage_in && rule->mode != MKT_MODE_FILE &&
            request->version == 0 && !request->after_start;
 }

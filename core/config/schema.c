@@ -202,7 +202,8 @@ static const struct mkt_schema_field rule_fields[] = {
      .standard_text = "`false`",
      .help =
          "Whether the first open for reading of an ordinary file brings it into memory for all, "
-         "if there is room."},
+         "if there is room. In mode `both` an open for writing does so by itself for files up to "
+         "64 MiB, and with `stage_in` for larger ones, too."},
     {.key = "keep",
      .kind = MKT_VALUE_COUNT,
      .offset = RULE(keep),

@@ -315,6 +315,26 @@ second_open() {
 }
 not_a_stub() { ! is_stub "$1"; }
 
+# A large file is written on disk, unless the rule wants it in memory.
+large_file() {
+    rules '- {match: "in*.h5", mode: both, stage_in: true}
+- {match: "*.h5", mode: both}'
+    native "$H5DO" "create x.h5" "make d 9000000" "putall d 1" "close"
+    cp x.h5 in.h5
+    one "openrw x.h5" "make e 10" "putall e 2" "close"
+    native "$H5DO" "open x.h5" "check e 2" "check d 1"
+    holds_not x.h5 || fail "x.h5 was brought into memory"
+    one "openrw in.h5" "make e 10" "putall e 2" "close"
+    holds in.h5 || fail "in.h5 wasn't brought into memory"
+    run 0 h5market wait in.h5
+    native "$H5DO" "open in.h5" "check e 2" "check d 1"
+    # What is in memory is written there, whatever its size.
+    run 0 h5market load -q x.h5
+    one "openrw x.h5" "putall e 3" "close" "open x.h5" "check e 3" "check d 1"
+    run 0 h5market wait x.h5
+    native "$H5DO" "open x.h5" "check e 3" "check d 1"
+}
+
 # A program without the connector finds it in HDF5's search, for what native can't open: that stays so.
 search() {
     rules '- {match: "*.h5", mode: both, stage_in: true}'
