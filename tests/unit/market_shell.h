@@ -50,6 +50,9 @@ static inline void on_send(void *context, uint64_t session, const struct mkt_msg
     if (msg->type == MKT_MSG_ERROR)
         snprintf(reply->text, sizeof(reply->text), "%.*s", (int)msg->error.text.length,
                  (const char *)msg->error.text.data);
+    if (msg->type == MKT_MSG_OPENED && msg->opened.notice.length > 0)
+        snprintf(reply->text, sizeof(reply->text), "%.*s", (int)msg->opened.notice.length,
+                 (const char *)msg->opened.notice.data);
 }
 
 static inline void on_write(void *context, const struct mkt_extent *extent, const void *bytes)
