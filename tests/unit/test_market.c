@@ -906,8 +906,7 @@ static void test_bounds_are_named(void **state)
 {
     struct mkt_market_limits limits = default_limits;
 
-    (void)state;
-    mkt_market_destroy(shell.market);
+    teardown(state);
     limits.max_objects = 1;
     limits.max_groups = 2;
     limits.max_waiting = 1;
@@ -915,7 +914,7 @@ static void test_bounds_are_named(void **state)
     publish(1, open_msg("a.h5", MKT_INTENT_CREATE));
     say(1, open_msg("b.h5", MKT_INTENT_CREATE));
     take_error(1, MKT_NO_SPACE, "`max_objects`");
-    mkt_market_destroy(shell.market);
+    teardown(state);
     limits.max_objects_by = "another bound";
     start(&limits);
     publish(1, open_msg("a.h5", MKT_INTENT_CREATE));

@@ -74,7 +74,7 @@ static hid_t chunked(int filters, int fill)
 static void put_text(const char *name, int step)
 {
     hid_t type = H5Tcopy(H5T_C_S1), dataset;
-    char text[3][64];
+    char text[3][96];
     const char *texts[3];
     const hsize_t dims[1] = {3};
     MUST(H5Tset_size(type, H5T_VARIABLE));

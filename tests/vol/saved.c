@@ -162,7 +162,7 @@ static void growing(hid_t file)
         const hsize_t limits[2] = {H5S_UNLIMITED, kind == 1 ? H5S_UNLIMITED : COLUMNS};
         hsize_t dims[2] = {0, COLUMNS};
         hid_t dcpl = chunked(16, 25), space = H5Screate_simple(2, dims, limits);
-        char name[16];
+        char name[24];
 
         if (kind == 2)
             H5Pset_deflate(dcpl, 4);
@@ -189,7 +189,7 @@ static void empty(hid_t file)
     hid_t spaces[3] = {H5Screate(H5S_NULL), H5Screate(H5S_SCALAR), H5Screate_simple(1, none, NULL)};
 
     for (int i = 0; i < 3; i++) {
-        char name[16];
+        char name[24];
         snprintf(name, sizeof(name), "empty %d", i);
         H5Dclose(H5Dcreate2(file, name, H5T_NATIVE_DOUBLE, spaces[i], H5P_DEFAULT, H5P_DEFAULT,
                             H5P_DEFAULT));
@@ -205,7 +205,7 @@ static void attributes(hid_t object)
           large_space = H5Screate_simple(1, many, NULL);
 
     for (int i = 0; i < 20; i++) {
-        char name[16];
+        char name[24];
         snprintf(name, sizeof(name), "a%d", i);
         hid_t id =
             H5Acreate2(object, name, H5T_NATIVE_DOUBLE, small_space, H5P_DEFAULT, H5P_DEFAULT);
@@ -234,7 +234,7 @@ static void objects(hid_t file)
     H5Pset_attr_creation_order(gcpl, H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED);
     hid_t group = H5Gcreate2(file, "ordered", H5P_DEFAULT, gcpl, H5P_DEFAULT);
     for (int i = 20; i > 0; i--) {
-        char name[16];
+        char name[24];
         snprintf(name, sizeof(name), "d%d", i * 37 % 20);
         dataset(group, name, H5Pcreate(H5P_DATASET_CREATE), ROWS);
     }

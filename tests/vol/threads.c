@@ -47,7 +47,7 @@ static const char *read_file(const char *path, int first)
 {
     const char *wrong = NULL;
     int *values = calloc(N, sizeof(*values));
-    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT), dataset;
+    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT), dataset = H5I_INVALID_HID;
     if (file < 0)
         wrong = "it can't be opened";
     if (!wrong && (dataset = H5Dopen2(file, "d", H5P_DEFAULT)) < 0)
