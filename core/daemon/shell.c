@@ -85,7 +85,7 @@ err_held:
     return false;
 }
 
-/* A file goes where its stub is now. */
+/* A file goes where its stub is now, or the file that it is to replace. */
 static void send_order(struct mkt_daemon *daemon, struct mkt_connection *connection,
                        const struct mkt_msg *message)
 {
@@ -93,7 +93,7 @@ static void send_order(struct mkt_daemon *daemon, struct mkt_connection *connect
     const char *former = NULL;
     char path[PATH_MAX];
 
-    if (order.save_order.has_stub &&
+    if ((order.save_order.has_stub || order.save_order.file.ino != 0) &&
         mkt_stubs_order(daemon->stubs, order.save_order.object, path, sizeof(path), &former))
         order.save_order.path = (struct mkt_bytes){path, (uint32_t)strlen(path)};
     if (former)

@@ -4,6 +4,7 @@
 #include "core/client/stub_layout.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@ struct held_file {
     int fd;
     unsigned references;
     struct timespec mtime; /* when it was last seen to be its object's; a scan's */
+    bool foreign_seen;     /* what stands in its place is no file of this market; a scan's */
     uint8_t object[MKT_ID_BYTES];
 };
 
@@ -43,7 +45,7 @@ struct scan {
     struct look {
         uint8_t object[MKT_ID_BYTES];
         struct held_file *file;
-        bool removed, replaced; /* replaced: something else is there */
+        bool removed, replaced; /* replaced: something of somebody else is there */
     } looks[];
 };
 
@@ -304,18 +306,66 @@ static bool is_removed(struct held_file *file)
     return !is_still_ours(file);
 }
 
+static bool is_stub(const char *path)
+{
+    struct mkt_stub_disk stub;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    if (fd < 0)
+        return false;
+    bool is =
+        pread(fd, &stub, sizeof(stub), 0) == (ssize_t)sizeof(stub) && mkt_stub_is_valid(&stub);
+    close(fd);
+    return is;
+}
+
+/* True if what stands at `path` came through the market: an entry, or a file that took its place.
+ */
+static bool is_market_file(const struct scan *scan, const char *path, const struct stat *there)
+{
+    struct stat held;
+
+    for (size_t i = 0; i < scan->count; i++)
+        if (fstat(scan->looks[i].file->fd, &held) == 0 && held.st_dev == there->st_dev &&
+            held.st_ino == there->st_ino)
+            return true;
+    return S_ISREG(there->st_mode) && is_stub(path);
+}
+
+/*
+ * A program that removes a file and writes it anew means the former to go, one that renames another
+ * over it, too. A file that is just taking its entry's place isn't known yet: so a second look.
+ */
+static void look_at_place(const struct scan *scan, struct look *look)
+{
+    struct held_file *file = look->file;
+    char path[PATH_MAX];
+    struct stat there, held;
+
+    if (!path_of(file->fd, path, sizeof(path)) || lstat(path, &there) != 0)
+        return;
+    look->replaced = true;
+    if (fstat(file->fd, &held) != 0 || held.st_nlink > 0)
+        return;
+    if (is_market_file(scan, path, &there))
+        look->replaced = false;
+    else if (!file->foreign_seen) {
+        file->foreign_seen = true;
+        look->removed = false;
+    }
+}
+
 static void scan_work(uv_work_t *work)
 {
     struct scan *scan = work->data;
-    char path[PATH_MAX];
-    struct stat facts;
 
     for (size_t i = 0; i < scan->count; i++) {
         struct look *look = &scan->looks[i];
 
+        look->replaced = false;
         look->removed = is_removed(look->file);
-        look->replaced = look->removed && path_of(look->file->fd, path, sizeof(path)) &&
-                         lstat(path, &facts) == 0;
+        if (look->removed)
+            look_at_place(scan, look);
     }
 }
 

@@ -64,6 +64,43 @@ disk_full() {
     trap - EXIT
 }
 
+# What a program removed and wrote anew before the former was saved: nobody waits for the former.
+removed_and_anew() {
+    both
+    export H5MARKET_FAULT=archiver.ordered:stop H5MARKET_FAULT_ONCE=$PWD/once
+    write x.h5 5
+    unset H5MARKET_FAULT H5MARKET_FAULT_ONCE
+    until_true 10 test -s once.archiver.ordered || fail "no order"
+    rm x.h5
+    write x.h5 6
+    kill -CONT "$(cat once.archiver.ordered)"
+    saved 20000 || fail "the removed file is waited for: $(cat state)"
+    native x.h5 6
+    write y.h5 7
+    write z.h5 8
+    mv z.h5 y.h5
+    saved 20000 || fail "the file that another was moved over is waited for: $(cat state)"
+    native y.h5 8
+    tidy
+    h5market stop >/dev/null || fail "it can't be stopped"
+}
+
+# A file that was moved after it had been saved: what is written to it then goes where it is.
+moved_and_changed() {
+    both
+    write x.h5 5
+    write other.h5 1
+    saved 20000 || fail "not saved: $(cat state)"
+    mv x.h5 y.h5
+    mv other.h5 x.h5
+    one "openrw y.h5" "putall d 6" "close"
+    saved 20000 || fail "not saved where it was moved to: $(cat state)"
+    native y.h5 6
+    native x.h5 1
+    tidy
+    h5market stop >/dev/null || fail "it can't be stopped"
+}
+
 # Root isn't bound by permissions unless it gives that up.
 closed_folder() {
     ((EUID != 0)) && {
