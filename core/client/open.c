@@ -8,14 +8,15 @@
 #include "core/client/internal.h"
 #include "core/client/load.h"
 #include "core/client/name.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #define OPEN_MARGIN_MS 120000u /* beyond the daemon's own deadlines */
 #define STUB_TRIES     16
-#define UNASKED_BYTES  (64u << 20) /* a larger file is brought in for a writer by `stage_in` only \
-                                    */
+/* A larger file is brought in for a writer by `stage_in` only. */
+#define UNASKED_BYTES (64u << 20)
 
 struct opening {
     struct mkt_client *client;
@@ -74,15 +75,18 @@ static enum mkt_status prepare_create(struct opening *opening, struct mkt_error 
     bool exclusive = opening->request->intent == MKT_INTENT_CREATE_EXCL;
     for (int tries = 0; tries < STUB_TRIES; tries++) {
         bool is_file = place->kind == MKT_PLACE_FILE;
+        bool closed = is_file && faccessat(AT_FDCWD, place->real, R_OK | W_OK, AT_EACCESS) != 0;
+        bool gone = closed && errno == ENOENT;
         /* A stub whose data is lost is in the way of an exclusive create as any file is. */
         if (place->kind == MKT_PLACE_FOREIGN || (place->kind != MKT_PLACE_NONE && exclusive) ||
-            (is_file && faccessat(AT_FDCWD, place->real, R_OK | W_OK, AT_EACCESS) != 0))
+            (closed && !gone))
             opening->rule.mode = MKT_MODE_FILE;
-        if (opening->rule.mode == MKT_MODE_FILE || is_file)
+        if (opening->rule.mode == MKT_MODE_FILE || (is_file && !gone))
             return MKT_OK;
-        status = mkt_stub_ensure(place, opening->client->market, opening->client->host,
-                                 &opening->stub_fd, &opening->made_stub, error);
-        if (status != MKT_EXISTS && status != MKT_NOT_FOUND)
+        if (!gone)
+            status = mkt_stub_ensure(place, opening->client->market, opening->client->host,
+                                     &opening->stub_fd, &opening->made_stub, error);
+        if (!gone && status != MKT_EXISTS && status != MKT_NOT_FOUND)
             break;
         /* Somebody else was there between the two looks. */
         struct mkt_place again;
@@ -114,7 +118,7 @@ static bool is_read_only(const struct opening *opening)
 {
     return opening->request->intent == MKT_INTENT_READ_WRITE &&
            opening->place.kind == MKT_PLACE_FILE &&
-           faccessat(AT_FDCWD, opening->place.real, W_OK, AT_EACCESS) != 0;
+           faccessat(AT_FDCWD, opening->place.real, W_OK, AT_EACCESS) != 0 && errno != ENOENT;
 }
 
 static bool wants_load(const struct opening *opening)

@@ -109,8 +109,7 @@ static bool awaits(const struct group *group)
 
     if (!group->awaits)
         return false;
-    DL_FOREACH2(group->awaits->save.closers, closer, await_next)
-    {
+    DL_FOREACH2 (group->awaits->save.closers, closer, await_next) {
         if (closer == group)
             return true;
     }
@@ -254,10 +253,10 @@ static void audit_save(struct audit *audit, const struct version *version)
     const struct version *listed;
     bool unsaved = false, saved = false;
 
-    DL_FOREACH2(audit->market->unsaved, listed, save_next)
-    unsaved |= listed == version;
-    DL_FOREACH2(audit->market->saved, listed, save_next)
-    saved |= listed == version;
+    DL_FOREACH2 (audit->market->unsaved, listed, save_next)
+        unsaved |= listed == version;
+    DL_FOREACH2 (audit->market->saved, listed, save_next)
+        saved |= listed == version;
     AUDIT(audit,
           unsaved == (save->state == SAVE_PENDING || save->state == SAVE_RUNNING ||
                       save->state == SAVE_PLACING) &&
@@ -297,11 +296,10 @@ static void audit_saves(struct audit *audit)
     uint64_t count = 0;
     uint32_t awaited = 0;
 
-    DL_FOREACH2(audit->market->unsaved, version, save_next)
-    {
+    DL_FOREACH2 (audit->market->unsaved, version, save_next) {
         count++;
-        DL_FOREACH2(version->save.closers, closer, await_next)
-        awaited++;
+        DL_FOREACH2 (version->save.closers, closer, await_next)
+            awaited++;
     }
     AUDIT(audit, awaited == audit->market->awaited, "%u closes wait for files, not %u", awaited,
           audit->market->awaited);
@@ -353,8 +351,7 @@ static void own_images(struct audit *audit)
     AUDIT(audit, image, "no memory for the audit");
     if (!image)
         return;
-    DL_FOREACH2(market->versions, version, all_next)
-    {
+    DL_FOREACH2 (market->versions, version, all_next) {
         if (version->image)
             image[images++] = version->image;
     }
@@ -371,8 +368,7 @@ static void audit_versions(struct audit *audit)
     struct version *version;
     uint32_t versions = 0;
 
-    DL_FOREACH2(audit->market->versions, version, all_next)
-    {
+    DL_FOREACH2 (audit->market->versions, version, all_next) {
         audit_version(audit, version);
         versions++;
     }
@@ -392,8 +388,7 @@ static uint32_t count_object_references(const struct mkt_market *market,
     HASH_ITER (hh, market->groups, group, next) {
         references += group->object == object;
     }
-    DL_FOREACH2(market->versions, version, all_next)
-    {
+    DL_FOREACH2 (market->versions, version, all_next) {
         references += version->object == object;
     }
     DL_FOREACH (market->save_waits, wait)
@@ -437,8 +432,7 @@ static void audit_objects(struct audit *audit)
         const struct version *version;
         uint32_t versions = 0, references = 0;
 
-        DL_FOREACH2(set->versions, version, set_next)
-        {
+        DL_FOREACH2 (set->versions, version, set_next) {
             AUDIT(audit, version->set == set, "a version is in another set's list");
             AUDIT(audit, !version->hidden, "`keep` counts a version that nobody sees");
             versions++;
@@ -510,8 +504,7 @@ static void audit_pieces(struct audit *audit)
     struct version *version;
 
     merge_counted(audit);
-    DL_FOREACH2(audit->market->versions, version, all_next)
-    {
+    DL_FOREACH2 (audit->market->versions, version, all_next) {
         const struct counted *image = version->image ? find_counted(audit, version->image) : NULL;
 
         AUDIT(audit, !version->image || (image && image->references == version->image->references),

@@ -475,8 +475,8 @@ static void write_objects(struct dump *dump)
 
     HASH_ITER (hh, market->objects, object, next)
         write_object(dump, object);
-    DL_FOREACH2(market->versions, version, all_next)
-    write_object(dump, version->object);
+    DL_FOREACH2 (market->versions, version, all_next)
+        write_object(dump, version->object);
     HASH_ITER (hh, market->groups, group, next_group)
         write_object(dump, group->object);
     DL_FOREACH (market->save_waits, wait)
@@ -527,8 +527,8 @@ static void walk_images(struct dump *dump)
     }
     if (dump->reads)
         return;
-    DL_FOREACH2(dump->market->versions, version, all_next)
-    write_image(dump, version->image);
+    DL_FOREACH2 (dump->market->versions, version, all_next)
+        write_image(dump, version->image);
     HASH_ITER (hh, dump->market->groups, group, next)
         write_image(dump, group->image);
     (void)another(dump, false);
@@ -560,8 +560,7 @@ static void write_pieces(struct dump *dump)
     struct group_array *array, *next_array;
     uint64_t end = 0;
 
-    DL_FOREACH2(dump->market->versions, version, all_next)
-    {
+    DL_FOREACH2 (dump->market->versions, version, all_next) {
         for (uint64_t p = 0; p < version->pieces && !dump->failed; p++)
             write_piece(dump, version->piece[p]);
     }
@@ -663,8 +662,7 @@ static void walk_versions(struct dump *dump)
     }
     if (dump->reads)
         return;
-    DL_FOREACH2(dump->market->versions, version, all_next)
-    {
+    DL_FOREACH2 (dump->market->versions, version, all_next) {
         (void)another(dump, true);
         walk_version(dump, version);
         enter(dump, &dump->versions, version, &version->dumped);
@@ -808,8 +806,8 @@ static void walk_groups(struct dump *dump)
     do {                                                     \
         struct version *each;                                \
         if (!(dump)->reads) {                                \
-            DL_FOREACH2(head, each, after)                   \
-            (void)walk_version_number(dump, each);           \
+            DL_FOREACH2 (head, each, after)                  \
+                (void)walk_version_number(dump, each);       \
             (void)walk_version_number(dump, NULL);           \
         } else                                               \
             while ((each = walk_version_number(dump, NULL))) \
@@ -825,8 +823,8 @@ static void walk_closers(struct dump *dump, struct version *version)
             DL_APPEND2(version->save.closers, group, await_prev, await_next);
         return;
     }
-    DL_FOREACH2(version->save.closers, group, await_next)
-    (void)walk_group_file(dump, group);
+    DL_FOREACH2 (version->save.closers, group, await_next)
+        (void)walk_group_file(dump, group);
     (void)walk_group_file(dump, NULL);
 }
 
@@ -840,8 +838,8 @@ static void walk_version_lists(struct dump *dump)
         WALK_VERSIONS(dump, set->versions, set_prev, set_next);
     WALK_VERSIONS(dump, market->unsaved, save_prev, save_next);
     WALK_VERSIONS(dump, market->saved, save_prev, save_next);
-    DL_FOREACH2(market->versions, version, all_next)
-    walk_closers(dump, version);
+    DL_FOREACH2 (market->versions, version, all_next)
+        walk_closers(dump, version);
 }
 
 /* Of the objects in the order of their numbers, which is that of writing. */

@@ -126,8 +126,7 @@ void mkt_save_drop_held(struct mkt_market *market)
 {
     struct version *version, *next;
 
-    DL_FOREACH_SAFE2(market->unsaved, version, next, save_next)
-    {
+    DL_FOREACH_SAFE2 (market->unsaved, version, next, save_next) {
         if (!version->save.held)
             continue;
         version->save.held = false;
@@ -191,8 +190,8 @@ void mkt_save_drain(struct mkt_market *market, struct session *session, const st
         if (version)
             mkt_save_begin(market, version);
     }
-    DL_FOREACH2(market->unsaved, version, save_next)
-    version->save.tries = 0, version->save.retry_ms = 0;
+    DL_FOREACH2 (market->unsaved, version, save_next)
+        version->save.tries = 0, version->save.retry_ms = 0;
     mkt_reply(market, session, &(struct mkt_msg){.type = MKT_MSG_DRAINING, .request = msg->request},
               NULL);
 }
@@ -208,8 +207,7 @@ bool mkt_save_evict(struct mkt_market *market)
 {
     struct version *version;
 
-    DL_FOREACH2(market->saved, version, save_next)
-    {
+    DL_FOREACH2 (market->saved, version, save_next) {
         struct object *object = version->object;
 
         if (version->keeps_some || version->pins > 0)
@@ -242,8 +240,7 @@ static bool is_first(const struct mkt_market *market, const struct version *vers
 {
     const struct version *other;
 
-    DL_FOREACH2(market->unsaved, other, save_next)
-    {
+    DL_FOREACH2 (market->unsaved, other, save_next) {
         if (other->object == version->object && other != version &&
             (is_running(other) || (other->number < version->number && other->save.placed.ino != 0)))
             return false;
@@ -256,8 +253,7 @@ static struct version *pick(const struct mkt_market *market)
 {
     struct version *version, *best = NULL;
 
-    DL_FOREACH2(market->unsaved, version, save_next)
-    {
+    DL_FOREACH2 (market->unsaved, version, save_next) {
         if (version->save.state != SAVE_PENDING || version->save.retry_ms > market->now_ms)
             continue;
         if ((!best || comes_before(market, version, best)) && is_first(market, version))
@@ -306,8 +302,7 @@ static struct version *find_running(struct mkt_market *market, struct session *s
 {
     struct version *version;
 
-    DL_FOREACH2(market->unsaved, version, save_next)
-    {
+    DL_FOREACH2 (market->unsaved, version, save_next) {
         if (is_running(version) && version->save.saver == session && version->number == number &&
             memcmp(version->object->id, object, MKT_ID_BYTES) == 0)
             return version;
@@ -364,8 +359,7 @@ bool mkt_save_is_placing(const struct mkt_market *market, const struct object *o
 {
     const struct version *version;
 
-    DL_FOREACH2(market->unsaved, version, save_next)
-    {
+    DL_FOREACH2 (market->unsaved, version, save_next) {
         if (version->object == object &&
             (version->save.state == SAVE_PLACING || version->save.placed.ino != 0))
             return true;
@@ -377,8 +371,7 @@ struct object *mkt_save_find_placing(const struct mkt_market *market, const stru
 {
     const struct version *version;
 
-    DL_FOREACH2(market->unsaved, version, save_next)
-    {
+    DL_FOREACH2 (market->unsaved, version, save_next) {
         const struct mkt_file_identity *placed = &version->save.placed;
 
         if (placed->ino != 0 && placed->ino == name->file_ino && placed->dev == name->file_dev &&
@@ -434,8 +427,7 @@ const char *mkt_save_notice(struct mkt_market *market, const struct session *ses
     text[0] = '\0';
     if (!market->has_save_news)
         return text;
-    DL_FOREACH2(market->unsaved, version, save_next)
-    {
+    DL_FOREACH2 (market->unsaved, version, save_next) {
         struct object *failed = version->object;
 
         if (!failed->save_failure || failed->save_told)
@@ -646,8 +638,7 @@ static struct mkt_msg_save_state state_of(const struct mkt_market *market,
     struct mkt_msg_save_state state = {.files = 0};
     const struct version *version;
 
-    DL_FOREACH2(market->unsaved, version, save_next)
-    {
+    DL_FOREACH2 (market->unsaved, version, save_next) {
         const char *failure = version->object->save_failure;
 
         if ((wait->object && version->object != wait->object) || version->object->gone ||
@@ -698,8 +689,7 @@ void mkt_save_forget(struct mkt_market *market, struct session *session)
         if (wait->session == session)
             wait_end(market, wait);
     }
-    DL_FOREACH_SAFE2(market->unsaved, version, next_version, save_next)
-    {
+    DL_FOREACH_SAFE2 (market->unsaved, version, next_version, save_next) {
         if (version->save.saver != session)
             continue;
         /* Once may be chance; what kills its savers must not keep the others from being saved. */
@@ -751,8 +741,7 @@ void mkt_save_tick(struct mkt_market *market)
             answer_state(market, wait, &state);
         }
     }
-    DL_FOREACH2(market->unsaved, version, save_next)
-    {
+    DL_FOREACH2 (market->unsaved, version, save_next) {
         if (version->save.state == SAVE_PENDING && version->save.retry_ms > market->now_ms)
             mkt_note_deadline(market, version->save.retry_ms);
     }
