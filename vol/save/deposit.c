@@ -91,10 +91,11 @@ static char *path_of(const struct mkt_save_order *order, const char *ordered)
 static enum mkt_status something_else(const struct mkt_save_deposit *deposit,
                                       struct mkt_error *error)
 {
-    return mkt_error_set(error, MKT_EXISTS,
-                         "%s: something else stands there since, and is left alone; the version "
-                         "stays in memory: `h5market save` writes it elsewhere",
-                         deposit->target.path);
+    return mkt_error_set(
+        error, MKT_EXISTS,
+        "%s: something else stands there since, and is left alone; the version "
+        "stays in memory: `h5market save` writes it elsewhere, `h5market rm` gives it up",
+        deposit->target.path);
 }
 
 /* Whether the file may be written in place only. An attempt to do so announces the file itself. */
