@@ -19,11 +19,11 @@ apart=
 export H5MARKET_CONFIG=$PWD/h5market.yaml
 printf 'files:\n  - {match: "**", mode: %s}\n' "$mode" >"$H5MARKET_CONFIG"
 case $mode:${program##*/} in
-    memory:h5_api_test_testhdf5 | both:h5_api_test_testhdf5)
+    memory:h5_api_test_testhdf5)
         # Looks into the chunk cache of the native connector's dataset, which holds no chunk of ours.
         apart=H5D__current_cache_size_test
         ;;
-    memory:h5_api_test_parallel_testphdf5 | both:h5_api_test_parallel_testphdf5)
+    memory:h5_api_test_parallel_testphdf5)
         # The first two compare the size of the real file on disk, the third asks which way MPI-IO went for each
         # reason not to be collective.
         set -- "$@" -x calloc -x bigdset -x nocolcause
