@@ -123,6 +123,16 @@ static void print_keeper(const json_t *status)
     putchar('\n');
 }
 
+static void print_saves(const json_t *status)
+{
+    char size[MKT_CLI_SHOWN_BYTES], time[MKT_CLI_SHOWN_BYTES];
+
+    printf("%-16s%" PRIu64 " (%s), paused for programs %s in all\n", "saved so far",
+           mkt_cli_number(status, "saved_versions"),
+           mkt_cli_show_size(mkt_cli_number(status, "saved_bytes"), size),
+           mkt_cli_show_age(mkt_cli_number(status, "yielded_ms"), time));
+}
+
 static void print_market(const json_t *status)
 {
     static const struct {
@@ -158,6 +168,7 @@ static void print_market(const json_t *status)
     }
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
         printf("%-16s%" PRIu64 "\n", labels[i], mkt_cli_number(status, counts[i]));
+    print_saves(status);
 }
 
 static int explain_missing(const char *file)

@@ -4,7 +4,7 @@
  *   STATUS {"version","protocol","daemon","host","pid","uid","directory","config","log","uptime_s",
  *            "memory":{"limit_bytes","of_bytes","source","used_bytes","granted_bytes","published_bytes","live_bytes",
  *            "resident_bytes","arena_bytes","arenas"},"sessions","objects","versions","groups","waiting_opens",
- *            "waiting_grants","unsaved_versions","unsaved_bytes","publishes","withdrawals","requests","replies","stubs","limits":{...}}
+ *            "waiting_grants","unsaved_versions","unsaved_bytes","saved_versions","saved_bytes","yielded_ms","publishes","withdrawals","requests","replies","stubs","limits":{...}}
  *   LIST    {"objects":[{"object","path","newest_version","versions","readers","bytes","has_stub",
  *            "writer":null|{"program","pid","ranks"},"mode","durability","priority","backup","keeps_datasets",
  *            "saving":null|SAVING}]}
@@ -110,6 +110,9 @@ static void add_counts(json_t *json, const struct mkt_daemon *daemon,
     json_object_set_new(json, "waiting_grants", number_json(usage->waiting_grants));
     json_object_set_new(json, "unsaved_versions", number_json(usage->unsaved_versions));
     json_object_set_new(json, "unsaved_bytes", number_json(usage->unsaved_bytes));
+    json_object_set_new(json, "saved_versions", number_json(usage->saved_versions));
+    json_object_set_new(json, "saved_bytes", number_json(usage->saved_bytes));
+    json_object_set_new(json, "yielded_ms", number_json(usage->yielded_ms));
     json_object_set_new(json, "publishes", number_json(usage->publishes));
     json_object_set_new(json, "withdrawals", number_json(usage->withdrawals));
     json_object_set_new(json, "requests", number_json(usage->requests));
