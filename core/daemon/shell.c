@@ -270,6 +270,17 @@ static void handle_open(struct mkt_daemon *daemon, struct mkt_connection *connec
 {
     const struct mkt_msg_open *open = &message->open;
 
+    if (open->rank == 0 && open->mode == MKT_MODE_BOTH &&
+        (open->intent == MKT_INTENT_CREATE || open->intent == MKT_INTENT_CREATE_EXCL) &&
+        !mkt_archivers_installed(daemon->archivers)) {
+        mkt_connection_send_error(
+            connection, message->request, MKT_UNSUPPORTED,
+            "mode `both` needs h5market-archiver, which isn't installed beside "
+            "h5marketd: build H5Market with an HDF5 to link (HDF5_ROOT), or say "
+            "`mode: memory` or `mode: file`");
+        return;
+    }
+
     if (*fd >= 0 && open->has_stub && open->rank == 0) {
         mkt_stubs_keep(daemon->stubs, open->name.object, *fd);
         *fd = -1;

@@ -20,7 +20,7 @@ if [[ ! -e $build/build.ninja ]]; then
         --log-level=WARNING
 fi
 touch "$build"
-cmake --build "$build" -j "$(nproc)" -t h5market h5marketd mkt_vol_entry mkt_vol_mpich mkt_vol_serial \
-    exchange collective h5do h5do_mpi -- --quiet
+cmake --build "$build" -j "$(nproc)" -t h5market h5marketd h5market-archiver mkt_vol_entry mkt_vol_mpich \
+    mkt_vol_serial tests/mpi/all h5do -- --quiet
 ldd "$build/tests/mpi/exchange" | grep -o 'libmpich.*' # fails if it is another MPI's
 exec ctest --test-dir "$build" --output-on-failure --no-tests=error -L '^mpi$' -LE '^slow$'
