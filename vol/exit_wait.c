@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "vol/exit_wait.h"
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -48,13 +49,6 @@ struct waiting {
     uint64_t first_bytes, left_bytes;
 };
 
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static void show(struct waiting *waiting, const struct mkt_save_state *state, uint64_t now)
 {
     if (now - waiting->began_ms < FIRST_LINE_MS || now - waiting->line_ms < LINE_MS)
@@ -101,7 +95,7 @@ static void note_progress(struct waiting *waiting, const struct mkt_save_state *
 
 void mkt_vol_exit_wait(struct mkt_client *client)
 {
-    struct waiting waiting = {.began_ms = now_ms()};
+    struct waiting waiting = {.began_ms = mkt_now_ms()};
     struct mkt_save_state state = {.files = 0};
     struct mkt_error error = {.status = MKT_OK};
     uint32_t wait_ms = 0;
@@ -115,7 +109,7 @@ void mkt_vol_exit_wait(struct mkt_client *client)
                           error.text);
             return;
         }
-        uint64_t now = now_ms();
+        uint64_t now = mkt_now_ms();
         note_progress(&waiting, &state, now);
         if (state.files == 0 || gives_up(&waiting, &state, now))
             return;

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/fault.h"
 #include "core/base/log.h"
 #include "vol/callbacks.h"
@@ -292,18 +293,11 @@ static bool is_interrupted(void *context)
     return asking->moves || (interrupt.taken && interrupted) || mkt_vol_threads_end();
 }
 
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 /* What is left of the reader's time. */
 static int64_t rest_of_wait(const struct asking *asking, const struct mkt_open *request)
 {
     struct mkt_rule rule;
-    int64_t waited_ms = (int64_t)(now_ms() - asking->begun_ms), wait_ms = request->wait_ms;
+    int64_t waited_ms = (int64_t)(mkt_now_ms() - asking->begun_ms), wait_ms = request->wait_ms;
     if (wait_ms < 0) {
         mkt_client_rule(asking->opening->client, request->path, &rule);
         wait_ms = rule.wait_ms;
@@ -342,7 +336,7 @@ static enum mkt_status ask(struct opening *opening, struct mkt_opened *opened_ou
     struct asking asking = {.opening = opening,
                             .may_move = opening->intent == MKT_INTENT_READ &&
                                         opening->group.size == 1 && mkt_vol_threads_may_release(),
-                            .begun_ms = now_ms()};
+                            .begun_ms = mkt_now_ms()};
     struct mkt_open request = {
         .path = opening->group.rank == 0 ? opening->path : NULL,
         .intent = opening->intent,

@@ -35,7 +35,8 @@ struct mkt_vol_file_state {
     struct mkt_vol_group group;
     bool created;
     bool released, settled;
-    struct mkt_stand stand; /* what stood at the path when it was opened, for a second open of it */
+    struct mkt_file_identity
+        stand; /* what stood at the path when it was opened, for a second open of it */
     uint8_t object[MKT_ID_BYTES]; /* the market's, for the same once its file takes that place */
     bool may_be_replaced;         /* the archiver puts files there (mode BOTH), or brought it in */
     pid_t owner;                  /* a forked child neither publishes nor releases */
@@ -76,7 +77,7 @@ struct mkt_vol_file *mkt_vol_file_create_state(const char *path, enum mkt_vol_dr
  * it, and the file has another internal name now. */
 bool mkt_vol_file_rename(struct mkt_vol_file *file);
 /* Enters it into the table once native has it open. `stand`: what is at its path, if known. */
-void mkt_vol_file_enter(struct mkt_vol_file *file, const struct mkt_stand *stand);
+void mkt_vol_file_enter(struct mkt_vol_file *file, const struct mkt_file_identity *stand);
 /* The file at the path that this process has open (what its parent opened before a fork is the
  * parent's), by what stands there. NULL: none. */
 struct mkt_vol_file *mkt_vol_file_find(const char *path, enum mkt_vol_driver driver);

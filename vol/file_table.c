@@ -87,28 +87,25 @@ err_memory:
     return NULL;
 }
 
-static struct mkt_stand stand_of(const struct stat *status)
+/* Of what stands at the path; ino 0: nothing. */
+static struct mkt_file_identity stand_at(const char *path)
 {
-    return (struct mkt_stand){.known = true,
-                              .dev = status->st_dev,
-                              .ino = status->st_ino,
-                              .mtime_ns = (uint64_t)status->st_mtim.tv_sec * 1000000000u +
-                                          (uint64_t)status->st_mtim.tv_nsec};
+    struct mkt_file_identity file = {.ino = 0};
+    uint32_t mode;
+    if (mkt_file_look_through(path, &file, &mode) != 0)
+        file.ino = 0;
+    return file;
 }
 
-static bool is_same(const struct mkt_stand *a, const struct mkt_stand *b)
+static bool is_same(const struct mkt_file_identity *a, const struct mkt_file_identity *b)
 {
-    return a->known && b->known && a->dev == b->dev && a->ino == b->ino &&
-           a->mtime_ns == b->mtime_ns;
+    return a->ino != 0 && mkt_file_unchanged(a, b);
 }
 
-void mkt_vol_file_enter(struct mkt_vol_file *file, const struct mkt_stand *stand)
+void mkt_vol_file_enter(struct mkt_vol_file *file, const struct mkt_file_identity *stand)
 {
     struct mkt_vol_file_state *state = file->state;
-    struct stat status;
-    state->stand = *stand;
-    if (!stand->known && stat(file->path, &status) == 0)
-        state->stand = stand_of(&status);
+    state->stand = stand->ino != 0 ? *stand : stand_at(file->path);
     state->next = open_files;
     open_files = state;
 }
@@ -127,17 +124,16 @@ static void unlist(struct mkt_vol_file_state *state)
 /* True if what stands at the path of an open file isn't what stood there before. */
 static bool is_replaced(const struct mkt_vol_file_state *state)
 {
-    struct stat status;
-    if (!state->may_be_replaced || stat(state->file->path, &status) != 0)
+    if (!state->may_be_replaced)
         return false;
-    const struct mkt_stand now = stand_of(&status);
-    return !is_same(&state->stand, &now);
+    const struct mkt_file_identity now = stand_at(state->file->path);
+    return now.ino != 0 && !is_same(&state->stand, &now);
 }
 
 /* The open file whose own file on disk took the place of its entry, or of the file before it: the
  * market knows which object that is. */
 static struct mkt_vol_file *find_replaced(const char *path, enum mkt_vol_driver driver,
-                                          const struct mkt_stand *here)
+                                          const struct mkt_file_identity *here)
 {
     const struct mkt_open probe = {.path = path, .intent = MKT_INTENT_PROBE, .size = 1};
     struct mkt_opened opened = {0};
@@ -157,10 +153,11 @@ static struct mkt_vol_file *find_replaced(const char *path, enum mkt_vol_driver 
 
 struct mkt_vol_file *mkt_vol_file_find(const char *path, enum mkt_vol_driver driver)
 {
-    struct stat status;
-    if (!open_files || stat(path, &status) != 0)
+    if (!open_files)
         return NULL;
-    const struct mkt_stand here = stand_of(&status);
+    const struct mkt_file_identity here = stand_at(path);
+    if (here.ino == 0)
+        return NULL;
     for (struct mkt_vol_file_state *state = open_files; state; state = state->next)
         if (state->owner == getpid() && state->driver == driver && is_same(&state->stand, &here))
             return state->file;

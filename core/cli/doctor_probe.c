@@ -5,6 +5,7 @@
  * runs as a child, in the user's environment, with a temporary folder, and in a market of its own
  * where none runs.
  */
+#include "core/base/clock.h"
 #include "core/cli/doctor.h"
 
 #include <errno.h>
@@ -31,19 +32,12 @@ struct probe {
 
 /* ---- running one ---- */
 
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 /* Reads until the end or the deadline. */
 static bool drain(int fd, char *text, uint64_t deadline_ms)
 {
     size_t used = 0;
     for (;;) {
-        uint64_t now = now_ms();
+        uint64_t now = mkt_now_ms();
         struct pollfd wait = {.fd = fd, .events = POLLIN};
         if (now >= deadline_ms || poll(&wait, 1, (int)(deadline_ms - now)) == 0)
             return false;
@@ -94,7 +88,7 @@ static bool run(const char *program, const char *file, struct probe *probe)
         return false;
     bool started = spawn(program, file, ends[1], &pid);
     close(ends[1]);
-    if (started && !drain(ends[0], probe->output, now_ms() + PROBE_MS)) {
+    if (started && !drain(ends[0], probe->output, mkt_now_ms() + PROBE_MS)) {
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
         probe->status = -1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Real files into memory, ahead of their readers. */
+#include "core/base/clock.h"
 #include "core/cli/cli.h"
 
 #include <errno.h>
@@ -80,17 +81,10 @@ struct progress {
     bool terminal, quiet, shown;
 };
 
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static void show(void *context, uint64_t done, uint64_t total)
 {
     struct progress *progress = context;
-    uint64_t now = now_ms();
+    uint64_t now = mkt_now_ms();
     bool last = done == total;
     if (progress->quiet || now - progress->began_ms < PROGRESS_AFTER_MS ||
         (!last && now - progress->shown_ms < (progress->terminal ? 250 : 10000)))
@@ -112,7 +106,7 @@ static enum mkt_status load_one(struct mkt_client *client, const char *file, boo
                                 uint64_t *bytes_out, struct mkt_error *error)
 {
     struct progress progress = {
-        .file = file, .began_ms = now_ms(), .terminal = isatty(STDERR_FILENO), .quiet = quiet};
+        .file = file, .began_ms = mkt_now_ms(), .terminal = isatty(STDERR_FILENO), .quiet = quiet};
     const struct mkt_load load = {.path = file,
                                   .yields = true,
                                   .progress = show,
@@ -176,19 +170,16 @@ static int newest_first(const void *left, const void *right)
 static int64_t published_ns(struct mkt_client *client, const char *path)
 {
     struct mkt_error error;
-    struct timespec now;
     int64_t time_ns = 0;
     char *text = NULL;
     if (mkt_client_query(client, MKT_QUERY_STAT, path, &text, &error) != MKT_OK)
         return 0;
-    clock_gettime(CLOCK_REALTIME, &now);
     json_t *object = json_loads(text, 0, NULL);
     const json_t *versions = json_object_get(object, "all_versions");
     for (size_t i = 0; i < json_array_size(versions); i++) {
         const json_t *version = json_array_get(versions, i);
         if (json_is_true(json_object_get(version, "newest")))
-            time_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec -
-                      (int64_t)mkt_cli_number(version, "age_ms") * 1000000;
+            time_ns = (int64_t)mkt_wall_ns() - (int64_t)mkt_cli_number(version, "age_ms") * 1000000;
     }
     json_decref(object);
     free(text);
@@ -250,8 +241,7 @@ static int load_latest(struct mkt_client *client, const struct options *options)
         struct stat info;
         if (stat(found.gl_pathv[i], &info) == 0 && S_ISREG(info.st_mode))
             list[count++] =
-                (struct candidate){found.gl_pathv[i], (int64_t)info.st_mtim.tv_sec * 1000000000 +
-                                                          info.st_mtim.tv_nsec};
+                (struct candidate){found.gl_pathv[i], (int64_t)mkt_timespec_ns(&info.st_mtim)};
     }
     int result = load_newest(client, list, count, options->quiet);
     free(list);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* `h5market wait`, and the same wait for `stop`: until what is in memory is safe on disk. */
+#include "core/base/clock.h"
 #include "core/cli/cli.h"
 
 #include <errno.h>
@@ -26,13 +27,6 @@ struct wait {
     char *told[REASONS_MAX]; /* failures that were printed */
     unsigned told_count;
 };
-
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* An ordinary file at the path is what saving ends with, also when the market has let it go. */
 static enum mkt_status look_at(struct mkt_client *client, const char *file, uint32_t wait_ms,
@@ -184,7 +178,7 @@ static int wait_until_safe(struct wait *wait)
     for (;;) {
         if (look(wait, &state, &first, &error) != MKT_OK)
             break;
-        uint64_t now = now_ms();
+        uint64_t now = mkt_now_ms();
         if (state.bytes != wait->left_bytes || state.failing < state.files)
             wait->moved_ms = now;
         if (state.bytes > wait->left_bytes)
@@ -208,8 +202,10 @@ static int wait_until_safe(struct wait *wait)
 
 int mkt_cli_wait_until_safe(struct mkt_client *client, const struct mkt_cli_wait *what)
 {
-    struct wait wait = {
-        .client = client, .what = what, .began_ms = now_ms(), .terminal = isatty(STDERR_FILENO)};
+    struct wait wait = {.client = client,
+                        .what = what,
+                        .began_ms = mkt_now_ms(),
+                        .terminal = isatty(STDERR_FILENO)};
     int result = wait_until_safe(&wait);
     end_line(&wait);
     for (unsigned i = 0; i < wait.told_count; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/client/client.h"
+#include "core/base/clock.h"
 #include "core/base/fault.h"
 #include "core/client/directory.h"
 #include "core/client/internal.h"

@@ -73,12 +73,6 @@ struct mkt_open {
     void (*meanwhile)(void *context);
     void *context; /* of both */
 };
-struct mkt_stand { /* the regular file at a path */
-    bool known;
-    dev_t dev;
-    ino_t ino;
-    uint64_t mtime_ns;
-};
 struct mkt_opened {
     enum mkt_source source;
     uint64_t file, version;
@@ -87,7 +81,7 @@ struct mkt_opened {
     uint64_t image_bytes;
     const void *index;
     uint64_t index_bytes;
-    struct mkt_stand stand; /* rank 0's: what stands at the path now */
+    struct mkt_file_identity stand; /* rank 0's: what stands at the path now */
 };
 /* Resolves the path (stub, real file, place), leaves the stub for a create, asks, waits.
  * MKT_NOT_FOUND: nothing there (the caller lets native fail as it fails, or for a left-over stub

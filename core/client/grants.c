@@ -4,6 +4,7 @@
  * ones are granted one by one. What is granted stays this process's until it is added to a file,
  * committed or released.
  */
+#include "core/base/clock.h"
 #include "core/base/fault.h"
 #include "core/client/internal.h"
 #include <stdlib.h>

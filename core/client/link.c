@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/client/link.h"
+#include "core/base/clock.h"
 #include "core/client/directory.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -29,13 +30,6 @@
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
-}
-
-uint64_t mkt_now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 /* ---- connecting ---- */
@@ -357,13 +351,6 @@ static void take_fds(struct mkt_link *link, struct msghdr *message)
     }
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 /* recvmsg; if it `sleeps`, it looks for SPIN_NS before it does, where that has paid off. */
 static ssize_t receive_message(struct mkt_link *link, struct msghdr *message, bool sleeps)
 {
@@ -372,11 +359,11 @@ static ssize_t receive_message(struct mkt_link *link, struct msghdr *message, bo
         return recvmsg(link->fd, message, flags | MSG_DONTWAIT);
     if (!mkt_spin_begin(&link->spin))
         return recvmsg(link->fd, message, flags);
-    uint64_t end_ns = now_ns() + SPIN_NS;
+    uint64_t end_ns = mkt_now_ns() + SPIN_NS;
     ssize_t bytes;
     do
         bytes = recvmsg(link->fd, message, flags | MSG_DONTWAIT);
-    while (bytes < 0 && errno == EAGAIN && now_ns() < end_ns);
+    while (bytes < 0 && errno == EAGAIN && mkt_now_ns() < end_ns);
     mkt_spin_end(&link->spin, bytes >= 0);
     if (bytes < 0 && errno == EAGAIN)
         bytes = recvmsg(link->fd, message, flags);

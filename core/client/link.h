@@ -10,6 +10,7 @@
 #ifndef MKT_CLIENT_LINK_H
 #define MKT_CLIENT_LINK_H
 
+#include "core/base/clock.h"
 #include "core/base/spin.h"
 #include "core/wire/messages.h"
 #include <sys/types.h>
@@ -51,8 +52,6 @@ struct mkt_wait {
     void *context;
 };
 #define MKT_WAIT_REPLY ((struct mkt_wait){.deadline_ms = UINT64_MAX})
-
-uint64_t mkt_now_ms(void);
 
 /* Connects and checks who is there. MKT_NOT_FOUND: nobody listens. MKT_DENIED. MKT_TIMED_OUT. */
 enum mkt_status mkt_link_open(struct mkt_link *link, const char *directory, uint64_t deadline_ms,

@@ -5,6 +5,7 @@
  * if the file is then still what it was before.
  */
 #include "core/client/load.h"
+#include "core/base/clock.h"
 #include "core/base/fault.h"
 #include "core/client/internal.h"
 #include "core/client/superblock.h"
@@ -43,11 +44,10 @@ static enum mkt_status failed(const struct loading *loading, const char *what,
 
 static bool is_as_before(const struct loading *loading)
 {
-    const struct mkt_place *place = loading->place;
-    struct stat info;
-    return fstat(loading->fd, &info) == 0 && info.st_dev == place->dev &&
-           info.st_ino == place->ino && (uint64_t)info.st_size == place->size &&
-           mkt_mtime_ns(&info) == place->mtime_ns;
+    struct mkt_file_identity now;
+    uint32_t mode;
+    return mkt_file_look_fd(loading->fd, &now, &mode) == 0 &&
+           mkt_file_unchanged(&now, &loading->place->file);
 }
 
 static enum mkt_status changed(const struct loading *loading, struct mkt_error *error)
@@ -73,10 +73,7 @@ static enum mkt_status lock(const struct loading *loading, struct mkt_error *err
 /* A write that follows shows in the file's time. */
 static void let_settle(const struct mkt_place *place)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    int64_t age_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - (int64_t)place->mtime_ns;
-    if (age_ns < SETTLE_NS)
+    if (mkt_wall_ns() < place->file.mtime_ns + SETTLE_NS)
         nanosleep(&(struct timespec){.tv_nsec = SETTLE_NS}, NULL);
 }
 
@@ -99,7 +96,7 @@ static enum mkt_status read_superblock(const struct loading *loading, struct mkt
                              "%.400s was not closed by its writer: it is being written, or its "
                              "writer died",
                              loading->place->path);
-    if (superblock.end_of_file > loading->place->size)
+    if (superblock.end_of_file > loading->place->file.size)
         return mkt_error_set(error, MKT_CORRUPT, "%.400s is truncated", loading->place->path);
     return MKT_OK;
 }
@@ -118,9 +115,10 @@ static enum mkt_status open_file(struct loading *loading, struct mkt_error *erro
 
 int mkt_place_watch(const struct mkt_place *place)
 {
-    struct stat info;
+    struct mkt_file_identity now;
+    uint32_t mode;
     int fd = open(place->real, O_PATH | O_CLOEXEC | O_NOFOLLOW);
-    if (fd >= 0 && fstat(fd, &info) == 0 && info.st_dev == place->dev && info.st_ino == place->ino)
+    if (fd >= 0 && mkt_file_look_fd(fd, &now, &mode) == 0 && mkt_file_same(&now, &place->file))
         return fd;
     if (fd >= 0)
         close(fd);
@@ -143,14 +141,14 @@ static enum mkt_status take_answer(struct loading *loading, const struct mkt_msg
         return mkt_error_set(error, MKT_EXISTS, "%.400s is in memory already", place->path);
     loading->file = opened->file;
     loading->extent = opened->scratch;
-    if (opened->source == MKT_SOURCE_EMPTY && opened->scratch.length >= place->size) {
-        loading->extent.length = place->size;
+    if (opened->source == MKT_SOURCE_EMPTY && opened->scratch.length >= place->file.size) {
+        loading->extent.length = place->file.size;
         return mkt_client_file_enter(loading->client, opened->file, true, error);
     }
     return mkt_error_set(error, MKT_NO_SPACE,
                          "there is no room for the %.1f MiB of %.400s beside what is in memory; "
                          "raise `memory` in h5market.yaml",
-                         (double)place->size / (1 << 20), place->path);
+                         (double)place->file.size / (1 << 20), place->path);
 }
 
 static enum mkt_status ask(struct loading *loading, struct mkt_error *error)
@@ -194,7 +192,7 @@ static enum mkt_status read_strip(const struct loading *loading, uint8_t *to, ui
 static enum mkt_status read_file(const struct loading *loading, struct mkt_error *error)
 {
     const struct mkt_load *load = loading->load;
-    uint64_t size = loading->place->size;
+    uint64_t size = loading->place->file.size;
     void *address;
     enum mkt_status status =
         mkt_client_map(loading->client, &loading->extent, true, &address, error);
@@ -257,11 +255,11 @@ enum mkt_status mkt_load_place(struct mkt_client *client, const struct mkt_load 
     enum mkt_status status = mkt_client_check(client, error);
     if (status != MKT_OK)
         return status;
-    if (ranks > 0 && place->size > client->memory_bytes / MKT_LOAD_PART_TO_WRITE / ranks)
+    if (ranks > 0 && place->file.size > client->memory_bytes / MKT_LOAD_PART_TO_WRITE / ranks)
         return mkt_error_set(error, MKT_NO_SPACE,
                              "%.400s has %.1f MiB, and each process that writes it would need that "
                              "much; files up to a quarter of the market's memory are taken",
-                             place->path, (double)place->size / (1 << 20));
+                             place->path, (double)place->file.size / (1 << 20));
     status = transfer(&loading, error);
     if (loading.fd >= 0)
         close(loading.fd);
@@ -275,7 +273,7 @@ static enum mkt_status load_once(struct mkt_client *client, const struct mkt_loa
     enum mkt_status status = mkt_place_init(&place, load->path, error);
     if (status != MKT_OK)
         return status;
-    *bytes_out = place.size;
+    *bytes_out = place.file.size;
     if (place.kind == MKT_PLACE_FILE)
         status = mkt_load_place(client, load, &place, error);
     else if (place.kind == MKT_PLACE_STUB)

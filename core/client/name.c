@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/client/name.h"
+#include "core/base/clock.h"
 #include "core/client/client.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 
 #define MAX_LINKS      40 /* as the kernel */
 #define NEW_FILE_TRIES 10 /* of a millisecond */
+#define CHANGE_TRIES   100
 
 /* ---- texts ---- */
 
@@ -95,14 +97,13 @@ static int follow_link(char **path)
 
 /* Follows links at the last component; the rest is the kernel's. Returns 0 or an errno value;
  * ENOENT: nothing has this name. */
-static int follow_links(char **path, struct stat *info_out)
+static int follow_links(struct mkt_place *place, uint32_t *mode_out)
 {
     for (int links = 0; links < MAX_LINKS; links++) {
-        if (lstat(*path, info_out) != 0)
-            return errno;
-        if (!S_ISLNK(info_out->st_mode))
-            return 0;
-        int failed = follow_link(path);
+        int failed = mkt_file_look(place->real, &place->file, mode_out);
+        if (failed || !S_ISLNK(*mode_out))
+            return failed;
+        failed = follow_link(&place->real);
         if (failed)
             return failed;
     }
@@ -135,72 +136,69 @@ static bool read_stub(int fd, struct mkt_stub_disk *stub_out)
     return true;
 }
 
-static bool look_for_stub(struct mkt_place *place)
+enum glance {
+    GLANCE_STUB,
+    GLANCE_FILE,
+    GLANCE_GONE /* what was looked at isn't there any more */
+};
+
+/* Stub or not, by its bytes. What was opened must be what was looked at: a file of its own may take
+ * a stub's place at any time. A stub that isn't a copy tells its own inode, which saves a look. */
+static enum glance look_into(struct mkt_place *place)
 {
-    struct stat info;
-    if (place->size != MKT_STUB_BYTES)
-        return false;
+    struct mkt_file_identity opened;
+    uint32_t mode;
+    if (place->file.size != MKT_STUB_BYTES)
+        return GLANCE_FILE;
     int fd = open(place->real, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
     if (fd < 0)
-        return false;
-    /* What was opened must be what was looked at; a stub that isn't a copy tells its own inode. */
-    bool is_stub = read_stub(fd, &place->stub) &&
-                   (place->stub.inode == place->ino ||
-                    (fstat(fd, &info) == 0 && info.st_dev == place->dev &&
-                     info.st_ino == place->ino && info.st_size == MKT_STUB_BYTES));
+        return errno == ENOENT || errno == ELOOP ? GLANCE_GONE : GLANCE_FILE;
+    bool is_stub = read_stub(fd, &place->stub);
+    enum glance glance = is_stub ? GLANCE_STUB : GLANCE_FILE;
+    if (!(is_stub && place->stub.inode == place->file.ino) &&
+        (mkt_file_look_fd(fd, &opened, &mode) != 0 || !mkt_file_same(&opened, &place->file)))
+        glance = GLANCE_GONE;
     close(fd);
-    return is_stub;
+    return glance;
 }
 
 /* True if the file is empty and so new that it may become a stub at once. */
-static bool is_just_made(const struct stat *info)
+static bool is_just_made(const struct mkt_file_identity *file, uint32_t mode)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return S_ISREG(info->st_mode) && info->st_size == 0 && info->st_mtim.tv_sec + 1 >= now.tv_sec;
+    return S_ISREG(mode) && file->size == 0 &&
+           file->mtime_ns / 1000000000u + 1 >= mkt_wall_ns() / 1000000000u;
 }
 
-uint64_t mkt_mtime_ns(const struct stat *info)
+/* One look; false: what is there changed meanwhile. */
+static bool look_once(struct mkt_place *place)
 {
-    return (uint64_t)info->st_mtim.tv_sec * 1000000000u + (uint64_t)info->st_mtim.tv_nsec;
+    uint32_t mode;
+    place->kind = MKT_PLACE_FOREIGN;
+    int failed = follow_links(place, &mode);
+    if ((failed && failed != ENOENT) || !stat_folder(place))
+        return true;
+    for (int tries = 0; !failed && tries < NEW_FILE_TRIES && is_just_made(&place->file, mode);
+         tries++) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        failed = mkt_file_look(place->real, &place->file, &mode);
+    }
+    if (failed)
+        place->kind = MKT_PLACE_NONE;
+    if (failed || !S_ISREG(mode))
+        return true;
+    enum glance glance = look_into(place);
+    place->kind = glance == GLANCE_STUB ? MKT_PLACE_STUB : MKT_PLACE_FILE;
+    return glance != GLANCE_GONE;
 }
 
-static uint64_t birth_ns(const char *path)
-{
-    struct statx info;
-    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BTIME, &info) != 0 ||
-        !(info.stx_mask & STATX_BTIME))
-        return 0;
-    return (uint64_t)info.stx_btime.tv_sec * 1000000000u + info.stx_btime.tv_nsec;
-}
-
+/* A place that goes on changing is native's to open, or to refuse. */
 static void look(struct mkt_place *place)
 {
-    struct stat info;
-    place->kind = MKT_PLACE_FOREIGN;
-    int failed = follow_links(&place->real, &info);
-    if ((failed && failed != ENOENT) || !stat_folder(place))
-        return;
-    if (failed) {
-        place->kind = MKT_PLACE_NONE;
-        return;
-    }
-    for (int tries = 0; tries < NEW_FILE_TRIES && is_just_made(&info); tries++) {
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-        if (lstat(place->real, &info) != 0) {
-            place->kind = MKT_PLACE_NONE;
+    for (int tries = 0; tries < CHANGE_TRIES; tries++) {
+        if (look_once(place))
             return;
-        }
     }
-    if (!S_ISREG(info.st_mode))
-        return;
-    place->dev = info.st_dev;
-    place->ino = info.st_ino;
-    place->size = (uint64_t)info.st_size;
-    place->mtime_ns = mkt_mtime_ns(&info);
-    place->kind = look_for_stub(place) ? MKT_PLACE_STUB : MKT_PLACE_FILE;
-    if (place->kind == MKT_PLACE_FILE)
-        place->birth_ns = birth_ns(place->real);
+    place->kind = MKT_PLACE_FOREIGN;
 }
 
 enum mkt_status mkt_place_init(struct mkt_place *place_out, const char *path,
@@ -231,9 +229,10 @@ bool mkt_place_equal(const struct mkt_place *a, const struct mkt_place *b)
         return false;
     switch (a->kind) {
     case MKT_PLACE_STUB:
-        return memcmp(a->stub.object, b->stub.object, MKT_ID_BYTES) == 0 && a->ino == b->ino;
+        return memcmp(a->stub.object, b->stub.object, MKT_ID_BYTES) == 0 &&
+               a->file.ino == b->file.ino;
     case MKT_PLACE_FILE:
-        return a->dev == b->dev && a->ino == b->ino;
+        return mkt_file_same(&a->file, &b->file);
     case MKT_PLACE_NONE:
         return a->parent_dev == b->parent_dev && a->parent_ino == b->parent_ino &&
                strcmp(a->leaf, b->leaf) == 0;
@@ -257,13 +256,8 @@ void mkt_place_name(const struct mkt_place *place, struct mkt_name *name_out)
     }
     if (place->kind == MKT_PLACE_STUB)
         memcpy(name.object, place->stub.object, MKT_ID_BYTES);
-    if (place->kind == MKT_PLACE_FILE) {
-        name.file_dev = place->dev;
-        name.file_ino = place->ino;
-        name.file_size = place->size;
-        name.file_mtime_ns = place->mtime_ns;
-        name.file_birth_ns = place->birth_ns;
-    }
+    if (place->kind == MKT_PLACE_FILE)
+        name.file = place->file;
     *name_out = name;
 }
 

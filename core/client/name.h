@@ -23,17 +23,13 @@ struct mkt_place {
     const char *leaf;
     dev_t parent_dev;
     ino_t parent_ino;
-    dev_t dev; /* of what stands there */
-    ino_t ino;
-    uint64_t size, mtime_ns, birth_ns; /* birth: FILE, where the file system knows it */
-    struct mkt_stub_disk stub;         /* STUB */
+    struct mkt_file_identity file; /* STUB and FILE: what stands there */
+    struct mkt_stub_disk stub;     /* STUB */
 };
 
 /* The path from the root, tidied but not resolved; malloc'ed. NULL: out of memory, or the current
  * folder has gone. */
 char *mkt_path_absolute(const char *path);
-
-uint64_t mkt_mtime_ns(const struct stat *info);
 
 /* MKT_NO_MEMORY. */
 enum mkt_status mkt_place_init(struct mkt_place *place_out, const char *path,

@@ -3,6 +3,7 @@
  * Opening: what stands at the path decides what is asked for. While a reader waits, the path is
  * looked at again and again: what appears there (a stub, a real file) is asked for instead.
  */
+#include "core/base/clock.h"
 #include "core/base/fault.h"
 #include "core/base/log.h"
 #include "core/client/internal.h"
@@ -130,7 +131,7 @@ static bool wants_load(const struct opening *opening)
     /* To write a little into a large file is quicker on disk, unless somebody says otherwise. */
     if (request->intent == MKT_INTENT_READ_WRITE)
         return rule->mode == MKT_MODE_BOTH && !is_read_only(opening) &&
-               (rule->stage_in || opening->place.size <= UNASKED_BYTES);
+               (rule->stage_in || opening->place.file.size <= UNASKED_BYTES);
     return request->intent == MKT_INTENT_READ && rule->stage_in && rule->mode != MKT_MODE_FILE &&
            request->version == 0 && !request->after_start;
 }
@@ -266,8 +267,7 @@ static enum mkt_status take_opened(struct opening *opening, const struct mkt_msg
                         (const char *)reply->notice.data);
     const struct mkt_place *place = &opening->place;
     if (place->kind == MKT_PLACE_STUB || place->kind == MKT_PLACE_FILE)
-        opened.stand = (struct mkt_stand){
-            .known = true, .dev = place->dev, .ino = place->ino, .mtime_ns = place->mtime_ns};
+        opened.stand = place->file;
     if (reply->scratch.length > 0)
         mkt_pool_add(client, &reply->scratch);
     if (reply->file == 0) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/client/start.h"
+#include "core/base/clock.h"
 #include "core/client/directory.h"
 #include <errno.h>
 #include <fcntl.h>

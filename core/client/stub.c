@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/base/clock.h"
 #include "core/client/client.h"
 #include "core/client/directory.h"
 #include "core/client/name.h"
@@ -14,12 +15,10 @@
 static enum mkt_status write_stub(int fd, struct mkt_stub_disk *stub, struct mkt_error *error)
 {
     struct stat info;
-    struct timespec now;
     if (fstat(fd, &info) != 0)
         return mkt_error_set(error, MKT_IO_ERROR, "can't stat a new stub: %s", strerror(errno));
-    clock_gettime(CLOCK_REALTIME, &now);
     stub->inode = info.st_ino;
-    stub->created_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    stub->created_ns = mkt_wall_ns();
     ssize_t bytes = pwrite(fd, stub, sizeof(*stub), 0);
     if (bytes != (ssize_t)sizeof(*stub)) {
         int reason = bytes < 0 ? errno : ENOSPC;
@@ -89,7 +88,7 @@ enum mkt_status mkt_stub_ensure(struct mkt_place *place, const uint8_t market[MK
 {
     struct mkt_stub_disk stub;
     uint8_t object[MKT_ID_BYTES];
-    struct stat info;
+    uint32_t mode;
     int fd = -1;
     bool make = place->kind == MKT_PLACE_NONE;
     enum mkt_status status = new_object(object, error);
@@ -99,15 +98,12 @@ enum mkt_status mkt_stub_ensure(struct mkt_place *place, const uint8_t market[MK
     status = make ? make_stub(place, &stub, &fd, error) : take_stub(place, &stub, &fd, error);
     if (status != MKT_OK)
         return status;
-    if (fstat(fd, &info) != 0) {
+    if (mkt_file_look_fd(fd, &place->file, &mode) != 0) {
         close(fd);
         return mkt_error_set(error, MKT_IO_ERROR, "can't stat the stub %.400s", place->real);
     }
     place->kind = MKT_PLACE_STUB;
     place->stub = stub;
-    place->dev = info.st_dev;
-    place->ino = info.st_ino;
-    place->mtime_ns = mkt_mtime_ns(&info);
     *made_out = make;
     *fd_out = fd;
     return MKT_OK;

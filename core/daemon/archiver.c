@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/daemon/archiver.h"
+#include "core/base/clock.h"
 
 #include "core/daemon/daemon.h"
 
@@ -101,7 +102,7 @@ static void on_exit_of(uv_process_t *process, int64_t status, int signal)
     struct mkt_archivers *archivers = process->data;
     bool failed = status != 0 || signal != 0;
 
-    if (mkt_daemon_now_ms() - archivers->started_ms >= STEADY_MS || !failed)
+    if (mkt_now_ms() - archivers->started_ms >= STEADY_MS || !failed)
         archivers->failures = 0;
     if (failed && !archivers->stopping) {
         mkt_log_warning("archiver", "h5market-archiver ended by %s %d; it is started again",
@@ -122,7 +123,7 @@ static void start(struct mkt_archivers *archivers)
     int failed = uv_spawn(&archivers->daemon->loop, &archivers->process, &options);
     archivers->process.data = archivers;
     archivers->running = true;
-    archivers->started_ms = mkt_daemon_now_ms();
+    archivers->started_ms = mkt_now_ms();
     if (!failed)
         return;
     mkt_log_error("archiver", "can't start %s: %s", archivers->program, uv_strerror(failed));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/daemon/daemon.h"
+#include "core/base/clock.h"
 #include "core/daemon/archiver.h"
 #include "core/daemon/drain.h"
 #include "core/daemon/pages.h"
@@ -28,14 +29,6 @@
 /* What bounds objects and connections where it is the tighter bound. */
 #define FILES_LIMIT \
     "the daemon's limit of open files, `ulimit -Hn`: raise it where the daemon is started"
-
-uint64_t mkt_daemon_now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* ---- limits ---- */
 
@@ -133,7 +126,7 @@ static void turn_away(int fd, enum mkt_status status, const char *text)
 /* Who is refused tries again at once, many times. */
 static void log_refusal(struct mkt_daemon *daemon, const char *why)
 {
-    uint64_t now_ms = mkt_daemon_now_ms();
+    uint64_t now_ms = mkt_now_ms();
 
     if (now_ms - daemon->refused_ms < REFUSALS_MS)
         return;
@@ -243,7 +236,7 @@ static void check_folder(struct mkt_daemon *daemon)
 static void on_second(uv_timer_t *timer)
 {
     struct mkt_daemon *daemon = timer->data;
-    uint64_t now_ms = mkt_daemon_now_ms();
+    uint64_t now_ms = mkt_now_ms();
 
     mkt_stubs_scan(daemon->stubs);
     mkt_pages_tick(daemon->pages, now_ms);
@@ -358,7 +351,7 @@ static void copy_options(struct mkt_daemon *daemon, const struct mkt_daemon_opti
     daemon->keeper = options->keeper;
     daemon->listen_fd = -1;
     daemon->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    daemon->started_ms = mkt_daemon_now_ms();
+    daemon->started_ms = mkt_now_ms();
 }
 
 /* The first worker begins, a later one goes on. */
@@ -461,13 +454,13 @@ static void on_end_timeout(uv_timer_t *timer)
  * hangs. */
 static bool finish_loop(struct mkt_daemon *daemon)
 {
-    uint64_t end_ms = mkt_daemon_now_ms() + END_MS;
+    uint64_t end_ms = mkt_now_ms() + END_MS;
     uv_timer_t alarm;
 
     uv_timer_init(&daemon->loop, &alarm);
     uv_timer_start(&alarm, on_end_timeout, END_MS, 0);
     uv_unref((uv_handle_t *)&alarm);
-    while (uv_run(&daemon->loop, UV_RUN_ONCE) != 0 && mkt_daemon_now_ms() < end_ms)
+    while (uv_run(&daemon->loop, UV_RUN_ONCE) != 0 && mkt_now_ms() < end_ms)
         ;
     bool is_done = uv_loop_alive(&daemon->loop) == 0;
     uv_close((uv_handle_t *)&alarm, NULL);

@@ -70,7 +70,6 @@ struct mkt_daemon {
 };
 
 /* Milliseconds of the node's monotonic clock, which clients read too. */
-uint64_t mkt_daemon_now_ms(void);
 
 struct mkt_daemon_options {
     const struct mkt_medium *medium;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/daemon/drain.h"
+#include "core/base/clock.h"
 
 #include "core/daemon/archiver.h"
 
@@ -134,7 +135,7 @@ static void note_in_journal(struct mkt_daemon *daemon)
 static void begin(struct mkt_daemon *daemon, const char *reason)
 {
     const struct mkt_msg message = {.type = MKT_MSG_DRAIN, .request = 1};
-    uint64_t now_ms = mkt_daemon_now_ms(), session = ++daemon->last_session;
+    uint64_t now_ms = mkt_now_ms(), session = ++daemon->last_session;
     struct mkt_market_usage usage;
     char size[32];
 
@@ -157,7 +158,7 @@ static void begin(struct mkt_daemon *daemon, const char *reason)
 
 void mkt_drain_signal(struct mkt_daemon *daemon, const char *name)
 {
-    uint64_t now_ms = mkt_daemon_now_ms();
+    uint64_t now_ms = mkt_now_ms();
 
     if (!daemon->drain.on) {
         begin(daemon, name);

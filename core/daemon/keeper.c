@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/daemon/keeper.h"
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/daemon/hash_table.h"
 
@@ -234,14 +235,6 @@ static void pass_on(int number)
     errno = kept;
 }
 
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 /* Takes what a worker sent, as far as it has come. */
 static void drain(struct mkt_keeper *keeper)
 {
@@ -305,7 +298,7 @@ static void open_log(const struct guard *guard)
 
 static bool died_too_often(struct guard *guard)
 {
-    uint64_t now = now_ms(), *oldest = &guard->deaths_ms[guard->deaths++ % MKT_KEEPER_RESTARTS];
+    uint64_t now = mkt_now_ms(), *oldest = &guard->deaths_ms[guard->deaths++ % MKT_KEEPER_RESTARTS];
     bool often = guard->deaths > MKT_KEEPER_RESTARTS && now - *oldest < MKT_KEEPER_WITHIN_MS;
 
     *oldest = now;
@@ -340,7 +333,7 @@ static bool prepare_restart(struct guard *guard, int status)
         return false;
     }
     state->restarts++;
-    state->restarted_ms = now_ms();
+    state->restarted_ms = mkt_now_ms();
     mkt_log_error("keeper", "the worker ended by %s: another goes on (restart %" PRIu32 ")",
                   state->reason, state->restarts);
     return true;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* h5marketd: the composition root. Names the media, reads the arguments, becomes a service. */
+#include "core/base/clock.h"
 #include "core/client/client.h"
 #include "core/daemon/daemon.h"
 #include "core/daemon/peer.h"
@@ -217,7 +218,7 @@ static int try_start(const struct settings *settings, struct mkt_folder *folder)
 /* Who holds the lock may not listen yet, or may be about to leave. */
 static int start_or_find(const struct settings *settings, struct mkt_folder *folder)
 {
-    uint64_t end_ms = mkt_daemon_now_ms() + BUSY_TIMEOUT_MS;
+    uint64_t end_ms = mkt_now_ms() + BUSY_TIMEOUT_MS;
     uint32_t pause_ms = 5;
     int status, pid;
 
@@ -226,7 +227,7 @@ static int start_or_find(const struct settings *settings, struct mkt_folder *fol
             printf("h5marketd: process %d already serves %s\n", pid, folder->path);
             return 0;
         }
-        if (mkt_daemon_now_ms() > end_ms) {
+        if (mkt_now_ms() > end_ms) {
             fprintf(stderr, "h5marketd: process %d holds %s and doesn't answer\n", pid,
                     folder->path);
             return 1;

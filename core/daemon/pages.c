@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/daemon/pages.h"
+#include "core/base/clock.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -333,7 +334,7 @@ static void on_punch(uv_timer_t *timer)
 void mkt_pages_note_grant(struct mkt_pages *pages, uint64_t bytes)
 {
     pages->granted_bytes += bytes;
-    pages->used_ms = mkt_daemon_now_ms();
+    pages->used_ms = mkt_now_ms();
 }
 
 void mkt_pages_note_publish(struct mkt_pages *pages, uint64_t now_ms)

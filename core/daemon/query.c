@@ -15,6 +15,7 @@
  *            "failure":null|text}; of an object: of its newest version, null if there is none.
  *            "memory" is in memory only, and not to be saved
  */
+#include "core/base/clock.h"
 #include "core/daemon/daemon.h"
 #include "core/daemon/stubs.h"
 
@@ -143,7 +144,7 @@ static void add_keeper(json_t *json, const struct mkt_daemon *daemon)
     if (!state || state->restarts == 0)
         return;
     json_object_set_new(json, "restarted_s",
-                        number_json((mkt_daemon_now_ms() - state->restarted_ms) / 1000));
+                        number_json((mkt_now_ms() - state->restarted_ms) / 1000));
     json_object_set_new(json, "restart_reason", text_json(state->reason));
 }
 
@@ -167,8 +168,7 @@ static json_t *status_json(const struct mkt_daemon *daemon)
     json_object_set_new(json, "config",
                         daemon->config_path[0] ? text_json(daemon->config_path) : json_null());
     json_object_set_new(json, "log", text_json(log));
-    json_object_set_new(json, "uptime_s",
-                        number_json((mkt_daemon_now_ms() - daemon->started_ms) / 1000));
+    json_object_set_new(json, "uptime_s", number_json((mkt_now_ms() - daemon->started_ms) / 1000));
     add_keeper(json, daemon);
     json_object_set_new(json, "memory", memory_json(daemon, &usage));
     add_counts(json, daemon, &usage);
@@ -183,7 +183,7 @@ static json_t *saving_json(const struct mkt_saving_info *saving)
                                          [MKT_SAVING_RUNNING] = "saving",
                                          [MKT_SAVING_FAILING] = "failing",
                                          [MKT_SAVING_SAVED] = "saved"};
-    uint64_t now_ms = mkt_daemon_now_ms();
+    uint64_t now_ms = mkt_now_ms();
     uint64_t left_ms = saving->retry_ms > now_ms ? saving->retry_ms - now_ms : 0;
     json_t *json = json_object();
 
@@ -256,7 +256,7 @@ static json_t *list_json(const struct mkt_daemon *daemon)
 static void add_version(void *context, const struct mkt_version_info *info)
 {
     json_t *json = json_object();
-    uint64_t now_ms = mkt_daemon_now_ms();
+    uint64_t now_ms = mkt_now_ms();
     uint64_t age_ms = now_ms > info->published_ms ? now_ms - info->published_ms : 0;
     uint64_t age_s = age_ms / 1000;
 

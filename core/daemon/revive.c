@@ -3,6 +3,7 @@
  * A worker that follows one that died: takes over what the keeper holds, makes the market again
  * from the journal, and waits for the clients to connect anew.
  */
+#include "core/base/clock.h"
 #include "core/base/hash.h"
 #include "core/daemon/daemon.h"
 #include "core/daemon/stubs.h"
@@ -125,7 +126,7 @@ static void log_revival(const struct mkt_daemon *daemon, uint64_t begun_ms)
                     "a worker ended (%s) and this one goes on: %" PRIu64 " records read in %" PRIu64
                     " ms, %u version(s) of %u file(s), %u open, %u programs to come back",
                     daemon->keeper->journal.state->reason, daemon->keeper->journal.records,
-                    mkt_daemon_now_ms() - begun_ms, usage.versions, usage.objects, usage.groups,
+                    mkt_now_ms() - begun_ms, usage.versions, usage.objects, usage.groups,
                     usage.sessions);
 }
 
@@ -134,7 +135,7 @@ enum mkt_status mkt_daemon_revive(struct mkt_daemon *daemon, struct mkt_error *e
     struct adding adding = {.daemon = daemon, .error = error};
     struct mkt_journal_state_shm *state = daemon->keeper->journal.state;
     struct mkt_market_usage usage;
-    uint64_t begun_ms = mkt_daemon_now_ms();
+    uint64_t begun_ms = mkt_now_ms();
 
     memcpy(daemon->id, state->daemon, MKT_ID_BYTES);
     daemon->started_ms = state->started_ms;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/base/clock.h"
 #include "core/base/fault.h"
 #include "core/daemon/archiver.h"
 #include "core/daemon/daemon.h"
@@ -40,7 +41,7 @@ static void send_without_pages(struct held_reply *held, enum mkt_status status)
     mkt_log_error("pages", "no memory for %" PRIu64 " bytes: %s", held->extent.length,
                   mkt_status_text(status));
     mkt_market_no_pages(held->daemon->market, held->connection->session, head.request,
-                        &held->extent, mkt_daemon_now_ms());
+                        &held->extent, mkt_now_ms());
     free(held->frame);
 }
 
@@ -285,7 +286,7 @@ static void handle_open(struct mkt_daemon *daemon, struct mkt_connection *connec
         mkt_stubs_keep(daemon->stubs, open->name.object, *fd);
         *fd = -1;
     }
-    mkt_market_message(daemon->market, connection->session, message, mkt_daemon_now_ms());
+    mkt_market_message(daemon->market, connection->session, message, mkt_now_ms());
     if (*fd >= 0 && !open->has_stub && open->rank == 0)
         watch_file(daemon, &open->name, fd);
 }
@@ -312,7 +313,7 @@ static void handle_save_done(struct mkt_daemon *daemon, struct mkt_connection *c
     log_failed_save(done);
     mkt_stubs_order_ended(daemon->stubs, done->object);
     mkt_fault_point("daemon.save-done");
-    mkt_market_message(daemon->market, connection->session, message, mkt_daemon_now_ms());
+    mkt_market_message(daemon->market, connection->session, message, mkt_now_ms());
     mkt_fault_point("daemon.save-noted");
     memcpy(name.object, done->object, MKT_ID_BYTES);
     if (*fd >= 0 && done->status == MKT_OK)
@@ -342,7 +343,7 @@ static void handle_greeted(struct mkt_daemon *daemon, struct mkt_connection *con
     case MKT_MSG_SAVE_YIELD:
     case MKT_MSG_SAVE_WAIT:
     case MKT_MSG_DRAIN:
-        mkt_market_message(daemon->market, connection->session, message, mkt_daemon_now_ms());
+        mkt_market_message(daemon->market, connection->session, message, mkt_now_ms());
         break;
     case MKT_MSG_SAVE_DONE:
         handle_save_done(daemon, connection, message, fd);
@@ -389,7 +390,7 @@ static void on_closed(void *context, struct mkt_connection *connection, const ch
     mkt_log_debug("connection", "%" PRIu64 " (%s) closed: %s", connection->session,
                   connection->program, why);
     if (connection->greeted)
-        mkt_market_session_end(daemon->market, connection->session, mkt_daemon_now_ms());
+        mkt_market_session_end(daemon->market, connection->session, mkt_now_ms());
     connection->is_bare = mkt_market_session_is_bare(daemon->market, connection->session);
     mkt_shell_settle(daemon);
 }
@@ -399,7 +400,7 @@ static void on_gone(void *context, struct mkt_connection *connection)
     struct mkt_daemon *daemon = context;
 
     if (connection->greeted)
-        mkt_market_session_reclaim(daemon->market, connection->session, mkt_daemon_now_ms());
+        mkt_market_session_reclaim(daemon->market, connection->session, mkt_now_ms());
     if (connection->greeted)
         mkt_keeper_forget(daemon->keeper, mkt_kept_key(MKT_KEPT_PROCESS, connection->session));
     HASH_DELETE(by_session, daemon->connections, connection);
@@ -419,14 +420,14 @@ static void on_deadline(uv_timer_t *timer)
 {
     struct mkt_daemon *daemon = timer->data;
 
-    mkt_market_tick(daemon->market, mkt_daemon_now_ms());
+    mkt_market_tick(daemon->market, mkt_now_ms());
     mkt_shell_settle(daemon);
 }
 
 static void set_deadline(struct mkt_daemon *daemon)
 {
     uint64_t next_ms = mkt_market_next_deadline(daemon->market);
-    uint64_t now_ms = mkt_daemon_now_ms();
+    uint64_t now_ms = mkt_now_ms();
 
     if (next_ms == UINT64_MAX) {
         uv_timer_stop(&daemon->deadline);
@@ -443,7 +444,7 @@ void mkt_shell_settle(struct mkt_daemon *daemon)
     mkt_market_usage(daemon->market, &usage);
     if (usage.publishes != daemon->publishes) {
         daemon->publishes = usage.publishes;
-        mkt_pages_note_publish(daemon->pages, mkt_daemon_now_ms());
+        mkt_pages_note_publish(daemon->pages, mkt_now_ms());
     }
     mkt_pages_settle(daemon->pages);
     if (daemon->keeper && mkt_journal_is_long(&daemon->keeper->journal))

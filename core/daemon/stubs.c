@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/daemon/stubs.h"
+#include "core/base/clock.h"
 
 #include "core/client/stub_layout.h"
 
@@ -117,7 +118,7 @@ static bool add(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES], str
 
     if (!stub)
         return false;
-    *stub = (struct stub){.file = file, .since_ms = mkt_daemon_now_ms()};
+    *stub = (struct stub){.file = file, .since_ms = mkt_now_ms()};
     memcpy(stub->object, object, MKT_ID_BYTES);
     HASH_ADD(hh, stubs->table, object, MKT_ID_BYTES, stub);
     if (HASH_COUNT(stubs->table) > before)
@@ -373,7 +374,7 @@ static void scan_done(uv_work_t *work, int status)
 {
     struct scan *scan = work->data;
     struct mkt_stubs *stubs = scan->stubs;
-    uint64_t now_ms = mkt_daemon_now_ms();
+    uint64_t now_ms = mkt_now_ms();
 
     stubs->scanning = false;
     for (size_t i = 0; i < scan->count; i++) {
@@ -403,7 +404,7 @@ static bool has_object(struct mkt_stubs *stubs, const struct stub *stub)
 static void forget_orphans(struct mkt_stubs *stubs)
 {
     struct stub *stub, *next;
-    uint64_t now_ms = mkt_daemon_now_ms();
+    uint64_t now_ms = mkt_now_ms();
 
     HASH_ITER (hh, stubs->table, stub, next)
         if (now_ms - stub->since_ms > ORPHAN_MS && !has_object(stubs, stub))

@@ -101,7 +101,7 @@ struct session {
 /* A name, its strings owned. */
 struct owned_name {
     uint8_t object[MKT_ID_BYTES];
-    uint64_t file_dev, file_ino, file_size, file_mtime_ns, file_birth_ns;
+    struct mkt_file_identity file;
     uint8_t *place; /* folder's device and inode, then the leaf */
     uint32_t place_bytes;
     char *path; /* NUL-terminated */

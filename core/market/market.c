@@ -187,8 +187,8 @@ static void withdraw(struct mkt_market *market, struct session *session, const s
                         "the market daemon is out of memory");
         return;
     }
-    struct object *object = mkt_object_by_name(market, &name, &differs);
-    if (!object && mkt_id_is_zero(name.object) && name.file_ino == 0)
+    struct object *object = mkt_object_by_client_name(market, &name, &differs);
+    if (!object && mkt_id_is_zero(name.object) && name.file.ino == 0)
         object = mkt_object_by_place(market, &name);
     if (!object) {
         mkt_reply_error(market, session, msg->request, MKT_NOT_FOUND,
@@ -301,7 +301,7 @@ bool mkt_market_stub_removed(struct mkt_market *market, const uint8_t id[MKT_ID_
     /* Not while its own file takes the stub's place. */
     if (object && mkt_save_is_placing(market, object))
         return false;
-    if (!object || (!object->has_stub && object->name.file_ino == 0))
+    if (!object || (!object->has_stub && object->name.file.ino == 0))
         return true;
     mkt_record_stub_removed(market, id, replaced, now_ms);
     market->now_ms = now_ms;

@@ -18,11 +18,7 @@ enum mkt_status mkt_owned_name_init(struct owned_name *name, const struct mkt_na
 {
     memset(name, 0, sizeof(*name));
     memcpy(name->object, from->object, MKT_ID_BYTES);
-    name->file_dev = from->file_dev;
-    name->file_ino = from->file_ino;
-    name->file_size = from->file_size;
-    name->file_mtime_ns = from->file_mtime_ns;
-    name->file_birth_ns = from->file_birth_ns;
+    name->file = from->file;
     name->place_bytes = 16 + from->leaf.length;
     name->place = malloc(name->place_bytes);
     name->path = malloc((size_t)from->path.length + 1);
@@ -64,14 +60,15 @@ struct object *mkt_object_by_id(const struct mkt_market *market, const uint8_t i
 }
 
 #define FILE_KEY_BYTES 16
-_Static_assert(offsetof(struct owned_name, file_ino) == offsetof(struct owned_name, file_dev) + 8,
+_Static_assert(offsetof(struct mkt_file_identity, dev) == 0 &&
+                   offsetof(struct mkt_file_identity, ino) == 8,
                "device and inode are one key");
 
 static struct object *by_file(const struct mkt_market *market, const struct owned_name *name)
 {
     struct object *object;
 
-    HASH_FIND(hh_file, market->objects_by_file, &name->file_dev, FILE_KEY_BYTES, object);
+    HASH_FIND(hh_file, market->objects_by_file, &name->file, FILE_KEY_BYTES, object);
     return object;
 }
 
@@ -83,24 +80,22 @@ struct object *mkt_object_by_name(const struct mkt_market *market, const struct 
     *file_differs_out = false;
     if (!mkt_id_is_zero(name->object))
         return mkt_object_by_id(market, name->object);
-    if (name->file_ino != 0) {
+    if (name->file.ino != 0) {
         object = mkt_save_find_placing(market, name);
         if (object)
             return object;
         object = by_file(market, name);
         /* Its own next file is being written there, in place. */
-        if (object && object->name.file_mtime_ns != name->file_mtime_ns &&
+        if (object && object->name.file.mtime_ns != name->file.mtime_ns &&
             mkt_save_is_placing(market, object))
             return object;
         if (object)
-            *file_differs_out = object->name.file_size != name->file_size ||
-                                object->name.file_mtime_ns != name->file_mtime_ns ||
-                                object->name.file_birth_ns != name->file_birth_ns;
+            *file_differs_out = !mkt_file_unchanged(&object->name.file, &name->file);
         return object;
     }
     /* Not what was written over a real file that is no longer there. */
     object = mkt_object_by_place(market, name);
-    return object && object->name.file_ino == 0 ? object : NULL;
+    return object && object->name.file.ino == 0 ? object : NULL;
 }
 
 static struct object *by_replaced(const struct mkt_market *market, const struct owned_name *name)
@@ -108,10 +103,7 @@ static struct object *by_replaced(const struct mkt_market *market, const struct 
     for (uint32_t i = 0; i < MKT_REPLACED_REMEMBERED; i++) {
         const struct replaced *replaced = &market->replaced[i];
 
-        if (replaced->file.ino == name->file_ino && replaced->file.dev == name->file_dev &&
-            replaced->file.size == name->file_size &&
-            replaced->file.mtime_ns == name->file_mtime_ns &&
-            replaced->file.birth_ns == name->file_birth_ns)
+        if (mkt_file_unchanged(&replaced->file, &name->file))
             return mkt_object_by_id(market, replaced->object);
     }
     return NULL;
@@ -123,17 +115,20 @@ struct object *mkt_object_by_client_name(const struct mkt_market *market, struct
     struct object *object = mkt_object_by_name(market, name, file_differs_out);
     bool by_stub = !mkt_id_is_zero(name->object);
 
-    if (!object && name->file_ino != 0)
-        object = by_replaced(market, name);
-    else if (!by_stub)
+    /* The inode of a file that was replaced is used again soon, for the object's next file as well.
+     */
+    if (name->file.ino != 0 && !by_stub && (!object || *file_differs_out)) {
+        struct object *meant = by_replaced(market, name);
+
+        if (!meant)
+            return object;
+        object = meant;
+        *file_differs_out = false;
+    } else if (!by_stub) {
         return object;
-    if (object && !object->has_stub && object->name.file_ino != 0) {
-        name->file_dev = object->name.file_dev;
-        name->file_ino = object->name.file_ino;
-        name->file_size = object->name.file_size;
-        name->file_mtime_ns = object->name.file_mtime_ns;
-        name->file_birth_ns = object->name.file_birth_ns;
     }
+    if (object && !object->has_stub && object->name.file.ino != 0)
+        name->file = object->name.file;
     return object;
 }
 
@@ -176,13 +171,13 @@ static enum mkt_status table_enter(struct mkt_market *market, struct object *obj
         if (!MKT_TABLE_ADDED(object, hh_place))
             return MKT_NO_MEMORY;
     }
-    if (object->name.file_ino != 0) {
+    if (object->name.file.ino != 0) {
         other = by_file(market, &object->name);
         if (other) {
             HASH_DELETE(hh_file, market->objects_by_file, other);
             other->hh_file.tbl = NULL;
         }
-        HASH_ADD_KEYPTR(hh_file, market->objects_by_file, &object->name.file_dev, FILE_KEY_BYTES,
+        HASH_ADD_KEYPTR(hh_file, market->objects_by_file, &object->name.file, FILE_KEY_BYTES,
                         object);
         if (!MKT_TABLE_ADDED(object, hh_file))
             return MKT_NO_MEMORY;
@@ -194,11 +189,7 @@ static enum mkt_status name_copy(struct owned_name *to, const struct owned_name 
 {
     const struct mkt_name name = {.leaf = {from->place + 16, from->place_bytes - 16},
                                   .path = {from->path, (uint32_t)strlen(from->path)},
-                                  .file_dev = from->file_dev,
-                                  .file_ino = from->file_ino,
-                                  .file_size = from->file_size,
-                                  .file_mtime_ns = from->file_mtime_ns,
-                                  .file_birth_ns = from->file_birth_ns};
+                                  .file = from->file};
     enum mkt_status status = mkt_owned_name_init(to, &name);
 
     if (status == MKT_OK) {
@@ -317,19 +308,11 @@ void mkt_object_set_file(struct mkt_market *market, struct object *object,
     struct replaced *replaced =
         &market->replaced[market->replaced_next++ % MKT_REPLACED_REMEMBERED];
 
-    replaced->file = (struct mkt_file_identity){.dev = object->name.file_dev,
-                                                .ino = object->name.file_ino,
-                                                .size = object->name.file_size,
-                                                .mtime_ns = object->name.file_mtime_ns,
-                                                .birth_ns = object->name.file_birth_ns};
+    replaced->file = object->name.file;
     memcpy(replaced->object, object->id, MKT_ID_BYTES);
     table_remove(market, object);
     object->has_stub = false;
-    object->name.file_dev = file->dev;
-    object->name.file_ino = file->ino;
-    object->name.file_size = file->size;
-    object->name.file_mtime_ns = file->mtime_ns;
-    object->name.file_birth_ns = file->birth_ns;
+    object->name.file = *file;
     /* Without memory for it the object can be found by its id only; the file has its data. */
     if (table_enter(market, object) != MKT_OK)
         table_remove(market, object);
@@ -348,7 +331,7 @@ bool mkt_object_revive(struct mkt_market *market, struct object *object, bool by
     if (!object->gone)
         HASH_ADD(hh, market->objects, id, MKT_ID_BYTES, object);
     if (by_file)
-        HASH_ADD_KEYPTR(hh_file, market->objects_by_file, &object->name.file_dev, FILE_KEY_BYTES,
+        HASH_ADD_KEYPTR(hh_file, market->objects_by_file, &object->name.file, FILE_KEY_BYTES,
                         object);
     if (by_place)
         HASH_ADD_KEYPTR(hh_place, market->objects_by_place, object->name.place,
@@ -445,7 +428,7 @@ static void leave(struct mkt_market *market, struct object *object, bool stub_is
     table_remove(market, object);
     HASH_DEL(market->objects, object);
     object->gone = true;
-    if ((object->has_stub || object->name.file_ino != 0) && !stub_is_gone)
+    if ((object->has_stub || object->name.file.ino != 0) && !stub_is_gone)
         mkt_op_drop_stub(market, object->id);
     mkt_object_put(market, object);
 }

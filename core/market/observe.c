@@ -95,8 +95,8 @@ static void describe_object(const struct object *object, struct mkt_object_info 
                                      .newest_version = newest ? newest->number : 0,
                                      .versions = object->count,
                                      .has_stub = object->has_stub,
-                                     .file_dev = object->name.file_dev,
-                                     .file_ino = object->name.file_ino,
+                                     .file_dev = object->name.file.dev,
+                                     .file_ino = object->name.file.ino,
                                      .mode = object->mode,
                                      .durability = object->durability,
                                      .priority = object->priority,
@@ -160,7 +160,7 @@ bool mkt_market_resolve(const struct mkt_market *market, const struct mkt_name *
 
     if (mkt_owned_name_init(&owned, name) != MKT_OK)
         return false;
-    struct object *object = mkt_object_by_name(market, &owned, &differs);
+    struct object *object = mkt_object_by_client_name(market, &owned, &differs);
     mkt_owned_name_fini(&owned);
     if (!object || differs)
         return false;

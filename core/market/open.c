@@ -234,7 +234,7 @@ static bool is_loading(const struct object *object)
 
 static bool is_nameless(const struct owned_name *name)
 {
-    return mkt_id_is_zero(name->object) && name->file_ino == 0;
+    return mkt_id_is_zero(name->object) && name->file.ino == 0;
 }
 
 /* What is wanted of an object, or NULL. */
@@ -306,7 +306,7 @@ static void read_wait_or_fail(struct mkt_market *market, struct group *group,
         snprintf(group->waits_on, sizeof(group->waits_on),
                  "its writer (closed %u times, `publish: close N`)",
                  mkt_version_newest(object)->closes);
-    } else if (group->name.file_ino != 0 && !(object && object->versions)) {
+    } else if (group->name.file.ino != 0 && !(object && object->versions)) {
         answer_native(market, group);
         return;
     }
@@ -370,7 +370,7 @@ static void begin_loading(struct mkt_market *market, struct group *group)
     struct mkt_msg answer = {.type = MKT_MSG_OPENED};
     struct object *object;
 
-    if (!mkt_grant_at_once(market, session, group->name.file_size, &answer.opened.scratch)) {
+    if (!mkt_grant_at_once(market, session, group->name.file.size, &answer.opened.scratch)) {
         answer_native(market, group);
         return;
     }
@@ -402,7 +402,7 @@ static void open_load(struct mkt_market *market, struct group *group, uint64_t n
         mkt_object_settle(market, object, "another file was put in its place");
         object = NULL;
     }
-    if (group->mode == MKT_MODE_FILE || group->name.file_ino == 0 || group->name.file_size == 0 ||
+    if (group->mode == MKT_MODE_FILE || group->name.file.ino == 0 || group->name.file.size == 0 ||
         (object && differs))
         answer_native(market, group);
     else if (!object)
@@ -431,9 +431,9 @@ static bool waits_for(const struct mkt_market *market, const struct group *group
 {
     if (!mkt_id_is_zero(group->name.object))
         return memcmp(group->name.object, object->id, MKT_ID_BYTES) == 0;
-    if (group->name.file_ino != 0)
-        return (group->name.file_ino == object->name.file_ino &&
-                group->name.file_dev == object->name.file_dev) ||
+    if (group->name.file.ino != 0)
+        return (group->name.file.ino == object->name.file.ino &&
+                group->name.file.dev == object->name.file.dev) ||
                mkt_save_find_placing(market, &group->name) == object;
     return group->name.place_bytes == object->name.place_bytes &&
            memcmp(group->name.place, object->name.place, group->name.place_bytes) == 0;
@@ -462,7 +462,7 @@ static void open_probe(struct mkt_market *market, struct group *group)
 
     if (object && !differs && (object->versions || (object->writer && !is_loading(object))))
         answer_and_leave(market, group, MKT_SOURCE_VERSION, object);
-    else if (group->name.file_ino != 0)
+    else if (group->name.file.ino != 0)
         answer_native(market, group);
     else
         fail_not_found(market, group, NULL);
@@ -495,12 +495,12 @@ static void open_create(struct mkt_market *market, struct group *group, struct o
     enum mkt_status status = MKT_OK;
 
     if (group->intent == MKT_INTENT_CREATE_EXCL &&
-        (group->name.file_ino != 0 || (object && (object->versions || object->writer)))) {
+        (group->name.file.ino != 0 || (object && (object->versions || object->writer)))) {
         mkt_open_fail(market, group, MKT_EXISTS, "'%s' exists already",
                       mkt_path_text(group->name.path));
         return;
     }
-    if (object && !object->has_stub && object->name.file_ino != 0)
+    if (object && !object->has_stub && object->name.file.ino != 0)
         group->has_stub = false; /* its file has taken the stub's place since the client looked */
     if (object)
         status = mkt_object_rename(market, object, &group->name, group->has_stub);
@@ -539,7 +539,7 @@ static void open_read_write(struct mkt_market *market, struct group *group, stru
     }
     if (newest)
         begin_writing(market, group, object, newest, now_ms);
-    else if (group->name.file_ino != 0)
+    else if (group->name.file.ino != 0)
         answer_native(market, group);
     else
         fail_not_found(market, group, NULL);

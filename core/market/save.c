@@ -262,15 +262,6 @@ static struct version *pick(const struct mkt_market *market)
     return best;
 }
 
-static struct mkt_file_identity file_of(const struct owned_name *name)
-{
-    return (struct mkt_file_identity){.dev = name->file_dev,
-                                      .ino = name->file_ino,
-                                      .size = name->file_size,
-                                      .mtime_ns = name->file_mtime_ns,
-                                      .birth_ns = name->file_birth_ns};
-}
-
 static void send_order(struct mkt_market *market, struct session *session, uint64_t request,
                        struct version *version)
 {
@@ -290,7 +281,7 @@ static void send_order(struct mkt_market *market, struct session *session, uint6
     order.save_order.path =
         (struct mkt_bytes){object->name.path, (uint32_t)strlen(object->name.path)};
     order.save_order.has_stub = object->has_stub;
-    order.save_order.file = file_of(&object->name);
+    order.save_order.file = object->name.file;
     order.save_order.placed = version->save.placed;
     mkt_reply(market, session, &order, NULL);
 }
@@ -372,9 +363,7 @@ struct object *mkt_save_find_placing(const struct mkt_market *market, const stru
     const struct version *version;
 
     DL_FOREACH2 (market->unsaved, version, save_next) {
-        const struct mkt_file_identity *placed = &version->save.placed;
-
-        if (placed->ino != 0 && placed->ino == name->file_ino && placed->dev == name->file_dev &&
+        if (version->save.placed.ino != 0 && mkt_file_same(&version->save.placed, &name->file) &&
             !version->object->gone)
             return version->object;
     }
@@ -539,7 +528,7 @@ void mkt_save_wait(struct mkt_market *market, struct session *session, const str
                             "the market daemon is out of memory");
             return;
         }
-        wait.object = mkt_object_by_name(market, &name, &differs);
+        wait.object = mkt_object_by_client_name(market, &name, &differs);
         mkt_owned_name_fini(&name);
         if (!wait.object || differs) {
             mkt_reply_error(market, session, msg->request, MKT_NOT_FOUND,

@@ -2,6 +2,15 @@
 #include "core/wire/codec.h"
 #include <string.h>
 
+static void walk_identity(struct mkt_codec *codec, struct mkt_file_identity *file)
+{
+    mkt_codec_u64(codec, &file->dev);
+    mkt_codec_u64(codec, &file->ino);
+    mkt_codec_u64(codec, &file->size);
+    mkt_codec_u64(codec, &file->mtime_ns);
+    mkt_codec_u64(codec, &file->birth_ns);
+}
+
 static void walk_name(struct mkt_codec *codec, struct mkt_name *name)
 {
     mkt_codec_align(codec);
@@ -10,11 +19,7 @@ static void walk_name(struct mkt_codec *codec, struct mkt_name *name)
     mkt_codec_u64(codec, &name->parent_ino);
     mkt_codec_bytes(codec, &name->leaf);
     mkt_codec_bytes(codec, &name->path);
-    mkt_codec_u64(codec, &name->file_dev);
-    mkt_codec_u64(codec, &name->file_ino);
-    mkt_codec_u64(codec, &name->file_size);
-    mkt_codec_u64(codec, &name->file_mtime_ns);
-    mkt_codec_u64(codec, &name->file_birth_ns);
+    walk_identity(codec, &name->file);
 }
 
 /* The version comes first in HELLO and WELCOME of every version; what follows it is known for our
@@ -157,15 +162,6 @@ static void walk_answer(struct mkt_codec *codec, struct mkt_msg_answer *answer)
     mkt_codec_u32(codec, &answer->part);
     mkt_codec_u32(codec, &answer->parts);
     mkt_codec_bytes(codec, &answer->json);
-}
-
-static void walk_identity(struct mkt_codec *codec, struct mkt_file_identity *file)
-{
-    mkt_codec_u64(codec, &file->dev);
-    mkt_codec_u64(codec, &file->ino);
-    mkt_codec_u64(codec, &file->size);
-    mkt_codec_u64(codec, &file->mtime_ns);
-    mkt_codec_u64(codec, &file->birth_ns);
 }
 
 static void walk_save_order(struct mkt_codec *codec, struct mkt_msg_save_order *order)

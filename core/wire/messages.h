@@ -12,16 +12,31 @@
  * same in every version. Of a HELLO or WELCOME of another version only `protocol` is decoded; the
  * other fields are empty.
  *
- *   HELLO -> WELCOME        once, first          ADD -> ADDED           (or one-way, without
- * `acknowledge`) OPEN -> OPENED          may wait             TOUCH -> TOUCHED CANCEL one-way
- * LOOKUP -> FOUND GRANT -> GRANTED        may wait             COMMIT -> COMMITTED    waits for the
- * whole group RELEASE                 one-way              CLOSE                  one-way MAP ->
- * MAPPED (+fd)                          WITHDRAW -> WITHDRAWN QUERY -> ANSWER STOP -> STOPPED
+ * Replies, by request:
+ * - HELLO: WELCOME; once, first
+ * - OPEN: OPENED; may wait
+ * - GRANT: GRANTED; may wait
+ * - ADD: ADDED, or none without `acknowledge`
+ * - LOOKUP: FOUND
+ * - COMMIT: COMMITTED; waits for the whole group
+ * - MAP: MAPPED, with a descriptor
+ * - QUERY: ANSWER
+ * - TOUCH: TOUCHED
+ * - WITHDRAW: WITHDRAWN
+ * - STOP: STOPPED
+ * - SAVE_NEXT: SAVE_ORDER; may wait
+ * - SAVE_PLACE: SAVE_PLACED
+ * - SAVE_DONE: SAVE_NOTED
+ * - SAVE_WAIT: SAVE_STATE; may wait
+ * - SAVE_YIELD: SAVE_GO; may wait
+ * - DRAIN: DRAINING
+ * - RELEASE, CLOSE, CANCEL: none
  */
 #ifndef MKT_WIRE_MESSAGES_H
 #define MKT_WIRE_MESSAGES_H
 
 #include "core/base/extent.h"
+#include "core/base/file_identity.h"
 #include "core/base/status.h"
 #include "core/geometry/index.h"
 #include <stdbool.h>
@@ -99,9 +114,7 @@ struct mkt_name {
     uint64_t parent_dev, parent_ino; /* the folder */
     struct mkt_bytes leaf;           /* the name in it */
     struct mkt_bytes path;           /* absolute, as the client sees it; for people */
-    uint64_t file_dev, file_ino;     /* a real file stands at the path; ino 0: none */
-    uint64_t file_size, file_mtime_ns;
-    uint64_t file_birth_ns; /* another file has the inode of a removed one soon; 0: not known */
+    struct mkt_file_identity file;   /* the real file at the path */
 };
 
 enum mkt_intent {
@@ -131,12 +144,6 @@ enum mkt_durability {
     MKT_DURABILITY_ASYNC = 1, /* at once; the version stays in memory until its file is safe */
     MKT_DURABILITY_CLOSE,     /* when the file is safe */
     MKT_DURABILITY_NONE       /* at once; the version may be replaced before it is saved */
-};
-
-/* A regular file, to be known again. */
-struct mkt_file_identity {
-    uint64_t dev, ino; /* ino 0: none */
-    uint64_t size, mtime_ns, birth_ns;
 };
 
 struct mkt_msg_hello {

@@ -200,10 +200,10 @@ static void look_at_path(struct process *process, struct job *job)
     if (path->has_stub) {
         memcpy(job->name.object, path->stub, MKT_ID_BYTES);
     } else if (path->has_file) {
-        job->name.file_dev = 7;
-        job->name.file_ino = path->ino;
-        job->name.file_size = 4096;
-        job->name.file_mtime_ns = path->mtime;
+        job->name.file.dev = 7;
+        job->name.file.ino = path->ino;
+        job->name.file.size = 4096;
+        job->name.file.mtime_ns = path->mtime;
     }
     process->known_version = path->committed;
     if (path->has_stub && memcmp(path->object, path->stub, MKT_ID_BYTES) != 0)

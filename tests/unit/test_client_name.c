@@ -345,6 +345,49 @@ static void test_stub_text_tells_whose_it_is(void **state)
     mkt_place_fini(&place);
 }
 
+/* ---- what changes while it is looked at ---- */
+
+#define CHANGES 4000
+
+static bool changes_are_over;
+
+/* A stub and a file take each other's place, the way a saved file takes its stub's. */
+static void *change(void *context)
+{
+    (void)context;
+    for (int i = 0; i < CHANGES; i++)
+        renameat2(AT_FDCWD, "other", AT_FDCWD, "changing", RENAME_EXCHANGE);
+    __atomic_store_n(&changes_are_over, true, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static void test_name_of_what_changes_is_of_one_file(void **state)
+{
+    uint8_t object[MKT_ID_BYTES];
+    pthread_t changer;
+    (void)state;
+    make_stub("changing", market, object);
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL); /* another time of birth */
+    write_bytes("other", "a file of its own", 17);
+    struct mkt_place stub = look_at("changing"), file = look_at("other");
+    assert_int_equal(stub.kind, MKT_PLACE_STUB);
+    assert_int_equal(file.kind, MKT_PLACE_FILE);
+    assert_int_equal(pthread_create(&changer, NULL, change, NULL), 0);
+    while (!__atomic_load_n(&changes_are_over, __ATOMIC_ACQUIRE)) {
+        struct mkt_place place = look_at("changing");
+        if (place.kind == MKT_PLACE_STUB)
+            assert_memory_equal(place.stub.object, object, MKT_ID_BYTES);
+        else
+            assert_int_equal(place.kind, MKT_PLACE_FILE);
+        const struct mkt_place *seen = place.kind == MKT_PLACE_STUB ? &stub : &file;
+        assert_true(mkt_file_unchanged(&place.file, &seen->file));
+        mkt_place_fini(&place);
+    }
+    pthread_join(changer, NULL);
+    mkt_place_fini(&stub);
+    mkt_place_fini(&file);
+}
+
 static int prepare(void **state)
 {
     char folder[] = "/tmp/mkt-name.XXXXXX";
@@ -378,6 +421,7 @@ int main(void)
         cmocka_unit_test(test_stub_in_the_making_is_waited_for),
         cmocka_unit_test(test_stub_made_by_several_at_once_is_one),
         cmocka_unit_test(test_stub_text_tells_whose_it_is),
+        cmocka_unit_test(test_name_of_what_changes_is_of_one_file),
     };
     return cmocka_run_group_tests(tests, prepare, finish);
 }

@@ -142,10 +142,10 @@ static struct mkt_msg file_msg(enum mkt_intent intent, uint64_t size)
 {
     struct mkt_msg msg = open_msg("real.h5", intent);
 
-    msg.open.name.file_dev = 1;
-    msg.open.name.file_ino = 77;
-    msg.open.name.file_size = size;
-    msg.open.name.file_mtime_ns = 5;
+    msg.open.name.file.dev = 1;
+    msg.open.name.file.ino = 77;
+    msg.open.name.file.size = size;
+    msg.open.name.file.mtime_ns = 5;
     return msg;
 }
 

@@ -35,15 +35,21 @@ static struct mkt_msg_save_order order(uint64_t session)
     return take(session, MKT_MSG_SAVE_ORDER).msg.save_order;
 }
 
-static void place(uint64_t session, const struct mkt_msg_save_order *order)
+static void place_file(uint64_t session, const struct mkt_msg_save_order *order,
+                       struct mkt_file_identity file)
 {
     struct mkt_msg msg = {.type = MKT_MSG_SAVE_PLACE};
 
     memcpy(msg.save_place.object, order->object, MKT_ID_BYTES);
     msg.save_place.version = order->version;
-    msg.save_place.file = new_file;
+    msg.save_place.file = file;
     say(session, msg);
     take(session, MKT_MSG_SAVE_PLACED);
+}
+
+static void place(uint64_t session, const struct mkt_msg_save_order *order)
+{
+    place_file(session, order, new_file);
 }
 
 static void done(uint64_t session, const struct mkt_msg_save_order *order, enum mkt_status status,
@@ -147,11 +153,38 @@ static void test_placed_file_leads_to_its_object(void **state)
     write_version(1, both_msg(MKT_INTENT_CREATE, MKT_DURABILITY_ASYNC));
     struct mkt_msg_save_order first = order(3);
     place(3, &first);
-    read.open.name.file_dev = new_file.dev;
-    read.open.name.file_ino = new_file.ino;
+    read.open.name.file.dev = new_file.dev;
+    read.open.name.file.ino = new_file.ino;
     say(2, read);
     take(1, MKT_MSG_COMMITTED);
     assert_int_equal(opened(2).source, MKT_SOURCE_VERSION);
+}
+
+/* The inode of the file that a client saw is free after the next save, and used by the one after.
+ */
+static void test_file_seen_before_two_saves_leads_to_its_object(void **state)
+{
+    struct mkt_file_identity file = new_file;
+    struct mkt_msg append = both_msg(MKT_INTENT_READ_WRITE, MKT_DURABILITY_ASYNC);
+
+    (void)state;
+    for (uint64_t i = 0; i < 3; i++) {
+        write_version(1, both_msg(MKT_INTENT_CREATE, MKT_DURABILITY_ASYNC));
+        take(1, MKT_MSG_COMMITTED);
+        struct mkt_msg_save_order saved = order(3);
+        file.ino = new_file.ino + i % 2;
+        file.birth_ns = 10 + i;
+        place_file(3, &saved, file);
+        done(3, &saved, MKT_OK, file);
+        take(3, MKT_MSG_SAVE_NOTED);
+    }
+    memset(append.open.name.object, 0, MKT_ID_BYTES);
+    append.open.name.file = new_file;
+    append.open.name.file.birth_ns = 10;
+    say(2, append);
+    struct mkt_msg_opened found = opened(2);
+    assert_int_equal(found.source, MKT_SOURCE_VERSION);
+    assert_int_equal(found.version, 3);
 }
 
 static void test_unsaved_version_stays_when_something_else_replaced_its_stub(void **state)
@@ -192,6 +225,7 @@ int main(void)
         TEST(test_placed_file_is_looked_after_before_its_successor),
         TEST(test_file_that_is_not_safe_yet_is_known_at_the_next_attempt),
         TEST(test_placed_file_leads_to_its_object),
+        TEST(test_file_seen_before_two_saves_leads_to_its_object),
         TEST(test_unsaved_version_stays_when_something_else_replaced_its_stub),
         TEST(test_saver_that_dies_again_and_again_is_put_off),
     };

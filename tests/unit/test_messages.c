@@ -161,31 +161,29 @@ static void test_messages_every_field_of_open_comes_back(void **state)
     size_t bytes;
     struct mkt_msg msg;
     uint8_t *payload;
-    struct message_sample sample = {.msg = {.type = MKT_MSG_OPEN,
-                                            .request = 77,
-                                            .open = {.token = "0123456789abcde",
-                                                     .rank = 3,
-                                                     .size = 9,
-                                                     .intent = MKT_INTENT_CREATE_EXCL,
-                                                     .mode = MKT_MODE_BOTH,
-                                                     .wait_ms = 11,
-                                                     .writer_timeout_ms = 12,
-                                                     .version = 13,
-                                                     .after_ms = 14,
-                                                     .keep = 15,
-                                                     .publish_close = 2,
-                                                     .has_stub = true,
-                                                     .set = {"plt*", 4},
-                                                     .name = {.object = "fedcba987654321",
-                                                              .parent_dev = 21,
-                                                              .parent_ino = 22,
-                                                              .leaf = {"a.h5", 4},
-                                                              .path = {"/tmp/a.h5", 9},
-                                                              .file_dev = 23,
-                                                              .file_ino = 24,
-                                                              .file_size = 25,
-                                                              .file_mtime_ns = 26}}},
-                                    .has_fd = true};
+    struct message_sample sample = {
+        .msg = {.type = MKT_MSG_OPEN,
+                .request = 77,
+                .open = {.token = "0123456789abcde",
+                         .rank = 3,
+                         .size = 9,
+                         .intent = MKT_INTENT_CREATE_EXCL,
+                         .mode = MKT_MODE_BOTH,
+                         .wait_ms = 11,
+                         .writer_timeout_ms = 12,
+                         .version = 13,
+                         .after_ms = 14,
+                         .keep = 15,
+                         .publish_close = 2,
+                         .has_stub = true,
+                         .set = {"plt*", 4},
+                         .name = {.object = "fedcba987654321",
+                                  .parent_dev = 21,
+                                  .parent_ino = 22,
+                                  .leaf = {"a.h5", 4},
+                                  .path = {"/tmp/a.h5", 9},
+                                  .file = {.dev = 23, .ino = 24, .size = 25, .mtime_ns = 26}}}},
+        .has_fd = true};
     uint8_t *frame = encode(&sample, &bytes);
     assert_int_equal(decode(frame, bytes, &msg, &payload), MKT_OK);
     const struct mkt_msg_open *a = &sample.msg.open, *b = &msg.open;
@@ -203,9 +201,9 @@ static void test_messages_every_field_of_open_comes_back(void **state)
     assert_memory_equal(b->name.leaf.data, "a.h5", 4);
     assert_int_equal(b->name.path.length, 9);
     assert_memory_equal(b->name.path.data, "/tmp/a.h5", 9);
-    assert_true(a->name.file_dev == b->name.file_dev && a->name.file_ino == b->name.file_ino);
-    assert_true(a->name.file_size == b->name.file_size &&
-                a->name.file_mtime_ns == b->name.file_mtime_ns);
+    assert_true(a->name.file.dev == b->name.file.dev && a->name.file.ino == b->name.file.ino);
+    assert_true(a->name.file.size == b->name.file.size &&
+                a->name.file.mtime_ns == b->name.file.mtime_ns);
     free(payload);
     free(frame);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "vol/save/save.h"
 
+#include "core/base/clock.h"
 #include "core/base/fault.h"
 #include "core/client/stub_layout.h"
 #include <errno.h>
@@ -28,8 +29,7 @@ static bool is_same(const struct stat *info, const struct mkt_file_identity *fil
 static bool is_unchanged(const struct stat *info, const struct mkt_file_identity *file)
 {
     return is_same(info, file) && (uint64_t)info->st_size == file->size &&
-           (uint64_t)info->st_mtim.tv_sec * 1000000000u + (uint64_t)info->st_mtim.tv_nsec ==
-               file->mtime_ns;
+           mkt_timespec_ns(&info->st_mtim) == file->mtime_ns;
 }
 
 static bool is_stub_of(const char *path, const uint8_t object[MKT_ID_BYTES])
@@ -53,20 +53,6 @@ static bool is_expected(const struct mkt_save_order *order, const char *path,
     if (order->has_stub)
         return is_stub_of(path, order->object);
     return is_unchanged(info, &order->file);
-}
-
-static struct mkt_file_identity identity_of(int fd, const struct stat *info)
-{
-    struct statx more;
-    struct mkt_file_identity file = {.dev = info->st_dev,
-                                     .ino = info->st_ino,
-                                     .size = (uint64_t)info->st_size,
-                                     .mtime_ns = (uint64_t)info->st_mtim.tv_sec * 1000000000u +
-                                                 (uint64_t)info->st_mtim.tv_nsec};
-    if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &more) == 0 && (more.stx_mask & STATX_BTIME))
-        file.birth_ns =
-            (uint64_t)more.stx_btime.tv_sec * 1000000000u + (uint64_t)more.stx_btime.tv_nsec;
-    return file;
 }
 
 /* ---- opening ---- */
@@ -263,15 +249,16 @@ enum mkt_status mkt_save_deposit_complete(struct mkt_save_deposit *deposit,
                                           struct mkt_error *error)
 {
     struct mkt_save_target *target = &deposit->target;
-    struct stat info;
+    uint32_t mode;
     enum mkt_status status = take_over_owner(deposit, error);
 
     if (status != MKT_OK)
         return status;
-    if (fsync(target->fd) != 0 || fstat(target->fd, &info) != 0)
+    if (fsync(target->fd) != 0 || mkt_file_look_fd(target->fd, file_out, &mode) != 0)
         return mkt_save_failed(error, "can't write to", target->temporary);
     mkt_fault_point("archiver.completed");
-    *file_out = deposit->in_place ? deposit->expected : identity_of(target->fd, &info);
+    if (deposit->in_place)
+        *file_out = deposit->expected;
     return MKT_OK;
 }
 
@@ -303,11 +290,12 @@ static enum mkt_status sync_folder(const struct mkt_save_target *target, struct 
 /* From here on the file is anybody's, and the market has to know of it however the attempt ends. */
 static void note_there(struct mkt_save_deposit *deposit)
 {
-    struct stat info;
+    struct mkt_file_identity file;
+    uint32_t mode;
 
     (void)flock(deposit->target.fd, LOCK_UN);
-    if (fstat(deposit->target.fd, &info) == 0)
-        deposit->there = identity_of(deposit->target.fd, &info);
+    if (mkt_file_look_fd(deposit->target.fd, &file, &mode) == 0)
+        deposit->there = file;
 }
 
 /* For file systems that can't exchange: what stands there is looked at just before. */
@@ -456,6 +444,7 @@ static enum mkt_status write_in_place(struct mkt_save_deposit *deposit,
 {
     struct mkt_save_target *target = &deposit->target;
     struct stat info;
+    uint32_t mode;
     enum mkt_status status = MKT_OK;
     int fd = open(target->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 
@@ -469,10 +458,9 @@ static enum mkt_status write_in_place(struct mkt_save_deposit *deposit,
         status = conflict(deposit, error);
     if (status == MKT_OK)
         status = overwrite(deposit, fd, error);
-    if (status == MKT_OK && fstat(fd, &info) != 0)
+    if (status == MKT_OK && mkt_file_look_fd(fd, file_out, &mode) != 0)
         status = mkt_save_failed(error, "can't look at", target->path);
     if (status == MKT_OK) {
-        *file_out = identity_of(fd, &info);
         mkt_fault_point("archiver.in-place-synced");
         status = remove_temporary(target, error);
     }
@@ -494,16 +482,11 @@ static enum mkt_status finish_placed(struct mkt_save_deposit *deposit,
                                      struct mkt_file_identity *file_out, struct mkt_error *error)
 {
     struct mkt_save_target *target = &deposit->target;
-    struct stat info;
-    int fd = open(target->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    struct mkt_file_identity file;
+    uint32_t mode;
 
-    if (fd < 0 || fstat(fd, &info) != 0) {
-        if (fd >= 0)
-            close(fd);
+    if (mkt_file_look(target->path, &file, &mode) != 0)
         return mkt_save_failed(error, "can't look at", target->path);
-    }
-    const struct mkt_file_identity file = identity_of(fd, &info);
-    close(fd);
     enum mkt_status status = remove_temporary(target, error);
     if (status == MKT_OK)
         status = sync_placed(deposit, error);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "core/base/clock.h"
 #include "core/base/fault.h"
 #include "vol/save/rawdata.h"
 
@@ -15,16 +16,9 @@
 
 /* ---- progress ---- */
 
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static void progress_add(struct mkt_save_progress *progress, uint64_t bytes)
 {
-    uint64_t now = now_ms();
+    uint64_t now = mkt_now_ms();
     if (!progress->began_ms)
         progress->began_ms = now;
     progress->done_bytes += bytes;
