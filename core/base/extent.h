@@ -6,6 +6,7 @@
 #ifndef MKT_BASE_EXTENT_H
 #define MKT_BASE_EXTENT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Fixed layout: part of piece records, messages and indexes (little-endian, 24 bytes). */
@@ -15,6 +16,21 @@ struct mkt_extent {
     uint64_t offset;     /* bytes from the start of the arena */
     uint64_t length;     /* bytes */
 };
+
+/* Arenas from this id on are tiers that no client maps: what lies there is fetched. Their offsets
+ * and generations are the medium's own. */
+#define MKT_ARENA_TIER 0x80000000u
+
+static inline bool mkt_extent_is_cold(const struct mkt_extent *extent)
+{
+    return extent->arena >= MKT_ARENA_TIER;
+}
+
+/* A part of something, in bytes from its start. */
+struct mkt_span {
+    uint64_t offset, length;
+};
+_Static_assert(sizeof(struct mkt_span) == 16, "mkt_span is a wire layout");
 
 /* Bytes change hands in whole granules of this size: the extents that a client adds, commits or
  * releases start at a multiple of it, and the last granule belongs to the extent whole. */

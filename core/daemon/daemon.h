@@ -69,8 +69,6 @@ struct mkt_daemon {
     char stop_reason[128];
 };
 
-/* Milliseconds of the node's monotonic clock, which clients read too. */
-
 struct mkt_daemon_options {
     const struct mkt_medium *medium;
     const struct mkt_config *config; /* what the file said; borrowed for the call */

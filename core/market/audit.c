@@ -24,6 +24,7 @@ struct audit {
     size_t owned_count, owned_capacity;
     struct counted *counted; /* pieces and images, one entry a reference, sorted by address later */
     size_t counted_count, counted_capacity;
+    uint64_t cold_bytes;
     bool failed;
 };
 
@@ -324,8 +325,13 @@ static void audit_version(struct audit *audit, const struct version *version)
     if (version->image)
         count(audit, version->image, 0);
     for (uint32_t a = 0; a < version->arrays; a++) {
-        for (uint32_t p = 0; p < version->array[a].count; p++)
+        for (uint32_t p = 0; p < version->array[a].count; p++) {
+            const struct held_piece *piece = version->array[a].piece[p];
+
             count(audit, version->array[a].piece[p], 1);
+            AUDIT(audit, p == 0 || version->array[a].piece[p - 1]->stamp < piece->stamp,
+                  "stamps of a version's array are not in order");
+        }
         pieces += version->array[a].count;
     }
     AUDIT(audit, pieces == version->pieces, "a version has %llu pieces, not %llu",
@@ -448,6 +454,32 @@ static void audit_objects(struct audit *audit)
     }
 }
 
+/* ---- moves ---- */
+
+static void audit_moves(struct audit *audit)
+{
+    const struct move *move;
+    uint64_t leaving = 0;
+    uint32_t begun = 0;
+
+    DL_FOREACH (audit->market->moves, move) {
+        begun += move->begun;
+        count(audit, move->piece, 0);
+        if (move->in && move->begun)
+            own_extent(audit, &move->memory, "a move");
+        if (!move->in)
+            leaving += mkt_round_granule(move->memory.length);
+        AUDIT(audit, move->begun || (move->in && move->session), "a move waits for nothing");
+        AUDIT(audit, move->begun || move->deadline_ms >= audit->market->next_deadline_ms,
+              "the deadline of a read from the tier is not known");
+        AUDIT(audit, !move->session || !move->session->ended, "an ended session waits for a read");
+    }
+    AUDIT(audit, begun == audit->market->moves_begun && leaving == audit->market->leaving_bytes,
+          "%u moves of %llu bytes are under way, not %u of %llu", begun,
+          (unsigned long long)leaving, audit->market->moves_begun,
+          (unsigned long long)audit->market->leaving_bytes);
+}
+
 /* ---- references and bytes ---- */
 
 static int compare_counted(const void *a, const void *b)
@@ -493,6 +525,10 @@ static void audit_piece(struct audit *audit, struct held_piece *piece)
     AUDIT(audit, counted->references == piece->references && counted->versions == piece->versions,
           "a piece has %u references, not %u", counted->references, piece->references);
     counted->references = 0; /* seen */
+    AUDIT(audit, piece->data.length > 0 || piece->cold.length > 0, "a piece is nowhere");
+    AUDIT(audit, piece->cold.length == 0 || piece->published,
+          "an unpublished piece is in the tier");
+    audit->cold_bytes += piece->cold.length;
     own_extent(audit, &piece->data, "a piece");
     own_extent(audit, &piece->table, "a piece's table");
 }
@@ -502,6 +538,7 @@ static void audit_pieces(struct audit *audit)
     struct group *group, *next_group;
     struct group_array *array, *next_array;
     struct version *version;
+    const struct move *move;
 
     merge_counted(audit);
     DL_FOREACH2 (audit->market->versions, version, all_next) {
@@ -518,6 +555,11 @@ static void audit_pieces(struct audit *audit)
                 audit_piece(audit, array->piece[i]);
         }
     }
+    DL_FOREACH (audit->market->moves, move)
+        audit_piece(audit, move->piece);
+    AUDIT(audit, audit->cold_bytes == audit->market->tier_bytes,
+          "%llu bytes are in the tier, not %llu", (unsigned long long)audit->cold_bytes,
+          (unsigned long long)audit->market->tier_bytes);
 }
 
 static void own_free(void *context, const struct mkt_extent *extent)
@@ -583,6 +625,7 @@ enum mkt_status mkt_market_audit(const struct mkt_market *market, struct mkt_err
     audit_objects(&audit);
     audit_saves(&audit);
     audit_drains(&audit);
+    audit_moves(&audit);
     audit_pieces(&audit);
     audit_bytes(&audit);
     free(audit.owned);

@@ -18,16 +18,17 @@
 /* A structure that grew: if by a pointer, it needs a line below; then adapt its number here. */
 _Static_assert(sizeof(struct session) == 192, "see above");
 _Static_assert(sizeof(struct owned_name) == 80, "see above");
-_Static_assert(sizeof(struct held_piece) == 88, "see above");
+_Static_assert(sizeof(struct held_piece) == 112, "see above");
 _Static_assert(sizeof(struct held_image) == 40, "see above");
 _Static_assert(sizeof(struct set) == 88, "see above");
-_Static_assert(sizeof(struct version) == 296, "see above");
+_Static_assert(sizeof(struct version) == 320, "see above");
 _Static_assert(sizeof(struct object) == 376, "see above");
 _Static_assert(sizeof(struct group_array) == 408, "see above");
 _Static_assert(sizeof(struct member) == 72, "see above");
 _Static_assert(sizeof(struct group) == 1096, "see above");
 _Static_assert(sizeof(struct grant_wait) == 64, "see above");
 _Static_assert(sizeof(struct save_wait) == 64, "see above");
+_Static_assert(sizeof(struct move) == 128, "see above");
 
 /* What was read so far, by number. */
 struct table {
@@ -247,6 +248,7 @@ static void walk_market(struct dump *dump)
     copy->grant_waits = NULL;
     copy->versions = copy->unsaved = copy->saved = NULL;
     copy->save_waits = NULL;
+    copy->moves = NULL;
     copy->replay = NULL;
     copy->dumps = 0;
     if (!dump->reads)
@@ -558,6 +560,7 @@ static void write_pieces(struct dump *dump)
     struct version *version;
     struct group *group, *next;
     struct group_array *array, *next_array;
+    const struct move *move;
     uint64_t end = 0;
 
     DL_FOREACH2 (dump->market->versions, version, all_next) {
@@ -570,6 +573,8 @@ static void write_pieces(struct dump *dump)
                 write_piece(dump, array->piece[p]);
         }
     }
+    DL_FOREACH (dump->market->moves, move)
+        write_piece(dump, move->piece);
     walk_u64(dump, &end);
 }
 
@@ -951,6 +956,25 @@ static void walk_save_wait(struct dump *dump, struct save_wait *wait)
     wait->object = walk_object_number(dump, wait->object);
 }
 
+static void walk_move(struct dump *dump, struct move *move)
+{
+    struct move *copy = walk_bytes(dump, move, sizeof(*move));
+
+    if (dump->failed)
+        return;
+    copy->prev = copy->next = NULL;
+    if (!dump->reads) {
+        copy->piece = NULL;
+        copy->version = NULL;
+        copy->session = NULL;
+        copy->span = NULL;
+    }
+    move->session = walk_session_id(dump, move->session);
+    move->version = walk_version_number(dump, move->version);
+    walk_piece_numbers(dump, &move->piece, 1);
+    walk_block(dump, (void **)&move->span, move->spans * sizeof(*move->span));
+}
+
 /* In the order in which they wait. */
 #define WALK_WAITS(dump, type, head, walk)                                                        \
     do {                                                                                          \
@@ -979,6 +1003,7 @@ static void walk_lists(struct dump *dump)
         walk_members_of(dump, session);
     WALK_WAITS(dump, grant_wait, dump->market->grant_waits, walk_grant_wait);
     WALK_WAITS(dump, save_wait, dump->market->save_waits, walk_save_wait);
+    WALK_WAITS(dump, move, dump->market->moves, walk_move);
 }
 
 /* ---- all of it ---- */

@@ -25,6 +25,7 @@ enum {
     MKT_WITHDRAWN_REMEMBERED = 1024,
     MKT_FAILED_JOINS_REMEMBERED = 64,
     MKT_REPLACED_REMEMBERED = 64,
+    MKT_MOVES_AT_ONCE = 8, /* out of memory; twice as many in all */
     MKT_DEFERRED_RANGES = 256,
     MKT_REPLAY_GROWN = 256,   /* new arenas in one call */
     MKT_STUB_RACE_MS = 5000,  /* see open.c */
@@ -113,9 +114,12 @@ struct held_piece {
     uint32_t rank;       /* of the group, who added it */
     uint32_t element_bytes;
     bool published; /* in a version of its group: its bytes never change any more */
+    uint8_t reads;  /* from the tier */
+    uint16_t moves; /* of the references: moves that aren't over */
     uint32_t record_bytes;
     uint64_t stamp;
-    struct mkt_extent data, table;
+    struct mkt_extent data, cold,
+        table;        /* data: in memory, cold: in the tier; length 0: not there */
     uint64_t dumped;  /* see dump.c, also below */
     uint8_t record[]; /* encoded, with its stamp */
 };
@@ -180,7 +184,13 @@ struct version {
     bool loaded;            /* it is what was on disk: it need not be saved */
     bool hidden;            /* `publish: close N`: for writers only, until the Nth close */
     bool retired;
-    bool keeps_some; /* what is on disk of it lacks arrays of mode memory: see save.c */
+    bool keeps_some;   /* what is on disk of it lacks arrays of mode memory: see save.c */
+    bool index_is_old; /* pieces have moved since it was written: see tier.c, also below */
+    bool is_main;
+    uint8_t heat;
+    uint64_t turn; /* the queue's order */
+    uint64_t
+        stays; /* of its pieces the first so many are not in memory, or too small to leave it */
     struct save save;
     struct version *save_prev, *save_next; /* of the unsaved, or of the saved; see save.c */
     struct set *set;
@@ -202,6 +212,7 @@ struct object {
     uint32_t keep;
     uint32_t mode, durability, priority; /* as its last writer's rule said */
     bool backup;
+    bool pin;                /* it stays in memory */
     char *save_failure;      /* why its last save failed; NULL: it didn't */
     bool save_told;          /* a program has been told of it */
     uint64_t writer_session; /* rank 0's of its last writers */
@@ -293,6 +304,22 @@ struct grant_wait {
     struct grant_wait *prev, *next;
 };
 
+/* A piece on its way into the tier, or back. See tier.c. */
+struct move {
+    uint64_t id;
+    bool in, begun;           /* not begun: a reader's that waits for memory */
+    bool keeps;               /* IN: the piece stays in memory afterwards */
+    struct held_piece *piece; /* referenced */
+    struct version *version;  /* OUT: whose it is; NULL once that has gone */
+    struct mkt_extent memory; /* OUT: the piece's own; IN: what is read goes there, the move's */
+    uint64_t from, length;    /* IN: of the piece's data */
+    uint32_t spans;
+    struct mkt_span *span;   /* IN: what is wanted of it */
+    struct session *session; /* IN: who waits for it; NULL: nobody any more */
+    uint64_t request, deadline_ms;
+    struct move *prev, *next;
+};
+
 /* An archiver that has nothing to do or yields, or a program that waits for files to be safe. */
 struct save_wait {
     struct session *session;
@@ -357,8 +384,14 @@ struct mkt_market {
     uint64_t rate_allowed_ms; /* a limited rate: when archivers may go on */
     struct save_wait *save_waits;
     uint32_t save_waits_count;
-    uint32_t drains;           /* sessions that said DRAIN */
-    bool has_save_news;        /* a failure may be there of which no program was told */
+    uint32_t drains;    /* sessions that said DRAIN */
+    bool has_save_news; /* a failure may be there of which no program was told */
+    struct move *moves; /* in the order in which they were asked for; see tier.c */
+    uint32_t moves_begun;
+    bool empties;           /* above the high mark, and not yet below the low one */
+    uint64_t leaving_bytes; /* on their way out */
+    uint64_t tier_bytes, tier_pause_ms, last_move, last_turn;
+    uint64_t moved_out_bytes, moved_in_bytes, fetches;
     uint64_t now_ms;           /* of the call in hand */
     uint64_t next_deadline_ms; /* not later than the true one */
 
@@ -404,6 +437,8 @@ void mkt_record_stub_removed(struct mkt_market *market, const uint8_t object[MKT
                              bool replaced, uint64_t now_ms);
 void mkt_record_no_pages(struct mkt_market *market, uint64_t session, uint64_t request,
                          const struct mkt_extent *extent, uint64_t now_ms);
+void mkt_record_moved(struct mkt_market *market, uint64_t move, enum mkt_status status,
+                      const struct mkt_extent *cold, uint64_t now_ms);
 /* ... and has had all its effects. */
 void mkt_record_done(struct mkt_market *market);
 /* The operations, as far as they are for a replay to do. */
@@ -414,6 +449,8 @@ void mkt_op_send(struct mkt_market *market, struct session *session, const struc
 void mkt_op_write(struct mkt_market *market, const struct mkt_extent *extent, const void *bytes);
 void mkt_op_freed(struct mkt_market *market, const struct mkt_extent *extent);
 void mkt_op_drop_stub(struct mkt_market *market, const uint8_t object[MKT_ID_BYTES]);
+void mkt_op_move(struct mkt_market *market, const struct move *move);
+void mkt_op_drop_cold(struct mkt_market *market, const struct mkt_extent *cold);
 void mkt_op_refuse(struct mkt_market *market, struct session *session, const char *why);
 
 /* ---- session.c ---- */
@@ -509,6 +546,12 @@ void mkt_version_retire(struct mkt_market *market, struct version *version);
 void mkt_version_pin(struct version *version, bool reader);
 void mkt_version_unpin(struct mkt_market *market, struct version *version, bool reader);
 struct version *mkt_version_newest(const struct object *object);
+/* Makes its index say where its pieces are now; nobody may have it open. MKT_NO_MEMORY. */
+enum mkt_status mkt_version_refresh(struct mkt_market *market, struct version *version);
+const struct version_array *mkt_version_array(const struct version *version, uint64_t identity,
+                                              uint32_t position);
+/* A piece or image comes into what versions have in memory, or leaves it. */
+void mkt_version_account(struct mkt_market *market, const struct mkt_extent *extent, bool in);
 /* The newest that readers may see. */
 struct version *mkt_version_visible(const struct object *object);
 /* A close that changed nothing counts, too. */
@@ -584,6 +627,20 @@ void mkt_save_forget(struct mkt_market *market, struct session *session);
 /* Orders for archivers that wait, answers for who waits for them. */
 void mkt_save_serve(struct mkt_market *market);
 void mkt_save_tick(struct mkt_market *market);
+
+/* ---- tier.c ---- */
+void mkt_tier_enter(struct mkt_market *market, struct version *version);
+void mkt_tier_note_read(struct version *version);
+void mkt_tier_fetch(struct mkt_market *market, struct session *session, const struct mkt_msg *msg);
+bool mkt_tier_cancel(struct mkt_market *market, struct session *session, uint64_t request);
+/* Starts moves: reads that waited for memory, and what is to leave it. */
+void mkt_tier_serve(struct mkt_market *market);
+void mkt_tier_tick(struct mkt_market *market);
+void mkt_tier_forget(struct mkt_market *market, const struct session *session);
+void mkt_tier_forget_version(struct mkt_market *market, const struct version *version);
+/* The piece's copy in the tier goes. */
+void mkt_tier_drop(struct mkt_market *market, struct held_piece *piece);
+void mkt_tier_destroy(struct mkt_market *market);
 
 /* ---- commit.c ---- */
 /* Its file is still to come. */

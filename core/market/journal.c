@@ -21,6 +21,7 @@ enum call_kind {
     CALL_TICK,
     CALL_STUB_REMOVED,
     CALL_NO_PAGES,
+    CALL_MOVED,
     CALL_GROWN /* the outcome of an arena that the call before wanted */
 };
 
@@ -28,7 +29,7 @@ enum call_kind {
 struct call_disk {
     uint32_t kind, bytes;
     uint64_t session, now_ms;
-    uint64_t detail; /* a pid, a request, arena and status, or whether it was replaced */
+    uint64_t detail; /* a pid, a request, a move, arena and status, or whether it was replaced */
 };
 _Static_assert(sizeof(struct call_disk) == 32, "a record's head");
 _Static_assert(sizeof(struct call_disk) + MKT_FRAME_MAX_BYTES <= MKT_CALL_MAX_BYTES, "it fits");
@@ -139,6 +140,24 @@ void mkt_record_no_pages(struct mkt_market *market, uint64_t session, uint64_t r
              extent);
 }
 
+struct moved_disk {
+    struct mkt_extent cold;
+    uint64_t status;
+};
+
+void mkt_record_moved(struct mkt_market *market, uint64_t move, enum mkt_status status,
+                      const struct mkt_extent *cold, uint64_t now_ms)
+{
+    struct call_disk *call = start(market);
+    const struct moved_disk moved = {.cold = *cold, .status = status};
+
+    if (call)
+        keep(market, call,
+             (struct call_disk){
+                 .kind = CALL_MOVED, .bytes = sizeof(moved), .now_ms = now_ms, .detail = move},
+             &moved);
+}
+
 void mkt_record_done(struct mkt_market *market)
 {
     if (market->ops.done && !market->replay)
@@ -223,6 +242,19 @@ static enum mkt_status replay_no_pages(struct mkt_market *market, const struct c
     return MKT_OK;
 }
 
+static enum mkt_status replay_moved(struct mkt_market *market, const struct call_disk *call,
+                                    const uint8_t *payload)
+{
+    struct moved_disk moved;
+
+    if (call->bytes != sizeof(moved))
+        return MKT_CORRUPT;
+    memcpy(&moved, payload, sizeof(moved));
+    mkt_market_moved(market, call->detail, (enum mkt_status)moved.status, &moved.cold,
+                     call->now_ms);
+    return MKT_OK;
+}
+
 static enum mkt_status replay_call(struct mkt_market *market, const struct call_disk *call,
                                    const uint8_t *payload)
 {
@@ -247,6 +279,8 @@ static enum mkt_status replay_call(struct mkt_market *market, const struct call_
         return MKT_OK;
     case CALL_NO_PAGES:
         return replay_no_pages(market, call, payload);
+    case CALL_MOVED:
+        return replay_moved(market, call, payload);
     default:
         return MKT_CORRUPT;
     }
@@ -351,6 +385,29 @@ void mkt_op_drop_stub(struct mkt_market *market, const uint8_t object[MKT_ID_BYT
 {
     if (!is_past(market))
         market->ops.drop_stub(market->context, object);
+}
+
+/* What is under way at a replay's end is asked for again then. */
+void mkt_op_move(struct mkt_market *market, const struct move *move)
+{
+    const struct mkt_market_reading reading = {.cold = move->piece->cold,
+                                               .memory = move->memory,
+                                               .from = move->from,
+                                               .count = move->spans,
+                                               .spans = move->span};
+
+    if (market->replay)
+        return;
+    if (move->in)
+        market->ops.move_in(market->context, move->id, &reading);
+    else
+        market->ops.move_out(market->context, move->id, &move->memory);
+}
+
+void mkt_op_drop_cold(struct mkt_market *market, const struct mkt_extent *cold)
+{
+    if (!is_past(market))
+        market->ops.drop_cold(market->context, cold);
 }
 
 void mkt_op_refuse(struct mkt_market *market, struct session *session, const char *why)

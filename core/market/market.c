@@ -54,6 +54,7 @@ void mkt_market_destroy(struct mkt_market *market)
         mkt_grant_forget(market, session);
         mkt_save_forget(market, session);
     }
+    mkt_tier_destroy(market);
     destroy_groups(market);
     HASH_ITER (hh, market->objects, object, next_object) {
         object->has_stub = false; /* stubs outlive a daemon */
@@ -146,7 +147,8 @@ static void cancel(struct mkt_market *market, struct session *session, uint64_t 
 {
     struct member *member;
 
-    if (mkt_grant_cancel(market, session, request) || mkt_save_cancel(market, session, request))
+    if (mkt_grant_cancel(market, session, request) || mkt_save_cancel(market, session, request) ||
+        mkt_tier_cancel(market, session, request))
         return;
     DL_FOREACH (session->members, member) {
         if (member->request == request &&
@@ -256,6 +258,9 @@ static void dispatch(struct mkt_market *market, struct session *session, const s
     case MKT_MSG_SAVE_WAIT:
         mkt_save_wait(market, session, msg);
         break;
+    case MKT_MSG_FETCH:
+        mkt_tier_fetch(market, session, msg);
+        break;
     case MKT_MSG_DRAIN:
         mkt_save_drain(market, session, msg);
         break;
@@ -270,6 +275,7 @@ void mkt_settle(struct mkt_market *market)
     mkt_group_reap(market);
     mkt_bytes_retry_deferred(market);
     mkt_grant_serve(market);
+    mkt_tier_serve(market);
     mkt_save_serve(market);
 }
 
@@ -369,5 +375,6 @@ void mkt_market_tick(struct mkt_market *market, uint64_t now_ms)
         mkt_note_deadline(market, wait->deadline_ms);
     }
     mkt_save_tick(market);
+    mkt_tier_tick(market);
     mkt_record_done(market);
 }

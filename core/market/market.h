@@ -51,8 +51,23 @@ struct mkt_market_limits {
     uint32_t max_objects, max_groups, max_waiting; /* bounds of the tables */
     const char *max_objects_by; /* what to raise for more objects; NULL: `max_objects` */
     uint32_t max_pieces;        /* of one version */
-    uint64_t background_rate;   /* bytes a second that archivers move; MKT_BACKGROUND_YIELDS: all
-                                   that they can while no program reads or writes, else none */
+    /* The tier below memory. */
+    uint64_t tier_bytes;                      /* what it may hold; 0: there is none */
+    uint64_t tier_least_bytes;                /* smaller pieces stay in memory */
+    uint64_t tier_high_bytes, tier_low_bytes; /* memory in use: above the one pieces move out, until
+                                                 below the other */
+    uint32_t promote_after;   /* so many reads of a piece bring it back into memory; 0: none does */
+    uint64_t background_rate; /* bytes a second that archivers move; MKT_BACKGROUND_YIELDS: all
+                                 that they can while no program reads or writes, else none */
+};
+
+/* A move into memory: the bytes of `cold` from `from` on have their place in `memory`; those of the
+ * spans are wanted. The structure lives during the call. */
+struct mkt_market_reading {
+    struct mkt_extent cold, memory;
+    uint64_t from;
+    uint32_t count;
+    const struct mkt_span *spans;
 };
 
 /* Called from within the functions below; must not call back into the market. */
@@ -72,6 +87,13 @@ struct mkt_market_ops {
     /* The object is gone for good (withdrawn, or beyond `keep`): its stub, if it still stands, goes
      * too. */
     void (*drop_stub)(void *context, const uint8_t object[MKT_ID_BYTES]);
+    /* Copies a piece into the tier, or spans of one from there into memory (where the first span
+     * starts at `from`'s distance); mkt_market_moved says how that ended. May be called again for a
+     * move, after a restart. NULL where there is no tier. */
+    void (*move_out)(void *context, uint64_t move, const struct mkt_extent *memory);
+    void (*move_in)(void *context, uint64_t move, const struct mkt_market_reading *reading);
+    /* What lies there isn't needed any more. */
+    void (*drop_cold)(void *context, const struct mkt_extent *cold);
     /* The session broke the protocol: close its connection (then call session_end). */
     void (*refuse)(void *context, uint64_t session, const char *why);
     /* A journal. Before a call changes anything it is written down: into the place that reserve
@@ -112,6 +134,14 @@ void mkt_market_message(struct mkt_market *market, uint64_t session, const struc
 void mkt_market_no_pages(struct mkt_market *market, uint64_t session, uint64_t request,
                          const struct mkt_extent *extent, uint64_t now_ms);
 
+/* A move ended: MKT_OK (of one out of memory: where the piece lies now), or why it failed. */
+void mkt_market_moved(struct mkt_market *market, uint64_t move, enum mkt_status status,
+                      const struct mkt_extent *cold, uint64_t now_ms);
+/* After a restart: asks again for what was under way. */
+void mkt_market_move_again(struct mkt_market *market);
+/* True if a piece lies there. */
+bool mkt_market_is_cold(const struct mkt_market *market, const struct mkt_extent *cold);
+
 /* A session whose client connected anew: sends its last answer again, since it may have been lost
  * on the way. What the client asked up to *processed_out (0: nothing) has been handled and must not
  * be asked again. MKT_NOT_FOUND: there is no such session, or it has ended. */
@@ -141,6 +171,10 @@ struct mkt_market_usage {
     uint64_t saved_versions, saved_bytes, yielded_ms; /* since the start; yielded: archivers waited
                                                          for programs, or for their rate */
     uint64_t publishes, withdrawals, requests, replies; /* requests: one-way messages, too */
+    uint64_t tier_limit_bytes, tier_bytes;              /* what lies in the tier */
+    uint64_t moved_out_bytes, moved_in_bytes,
+        fetches;    /* since the start; of these, reads of a part */
+    uint32_t moves; /* under way */
 };
 void mkt_market_usage(const struct mkt_market *market, struct mkt_market_usage *usage_out);
 

@@ -355,7 +355,9 @@ static void open_read(struct mkt_market *market, struct group *group, struct obj
                  : group->wait_ms > 0        ? find_raced_stub(market, &group->name, now_ms)
                                              : NULL;
     version = object ? pick_version(group, object) : NULL;
-    if (version)
+    if (version && mkt_version_refresh(market, version) != MKT_OK)
+        fail_out_of_memory(market, group);
+    else if (version)
         begin(market, group, GROUP_READING, object, version);
     else
         read_wait_or_fail(market, group, object, now_ms);
@@ -537,7 +539,9 @@ static void open_read_write(struct mkt_market *market, struct group *group, stru
         mkt_object_settle(market, object, "withdrawn: it was opened as a file");
         newest = NULL;
     }
-    if (newest)
+    if (newest && mkt_version_refresh(market, newest) != MKT_OK)
+        fail_out_of_memory(market, group);
+    else if (newest)
         begin_writing(market, group, object, newest, now_ms);
     else if (group->name.file.ino != 0)
         answer_native(market, group);

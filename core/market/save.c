@@ -696,7 +696,9 @@ void mkt_save_serve(struct mkt_market *market)
         struct version *version = wait->is_archiver ? pick(market) : NULL;
         struct mkt_msg_save_state state;
 
-        if (version) {
+        if (version && mkt_version_refresh(market, version) != MKT_OK) {
+            put_off(market, &version->save, version->save.tries);
+        } else if (version) {
             send_order(market, wait->session, wait->request, version);
             wait_end(market, wait);
         } else if (wait->yields) {

@@ -111,6 +111,7 @@ void mkt_market_session_end(struct mkt_market *market, uint64_t id, uint64_t now
     market->now_ms = now_ms;
     mkt_grant_forget(market, session);
     mkt_save_forget(market, session);
+    mkt_tier_forget(market, session);
     while ((member = first_present(session)))
         member_gone(market, member, now_ms);
     mkt_settle(market);

@@ -52,6 +52,7 @@ void mkt_piece_drop(struct mkt_market *market, struct held_piece *piece)
         return;
     mkt_bytes_free(market, &piece->data);
     mkt_bytes_free(market, &piece->table);
+    mkt_tier_drop(market, piece);
     free(piece);
 }
 
@@ -73,8 +74,8 @@ struct sources {
 
 /* Arrays mostly keep their order from version to version, some are gone, new ones have higher
  * identities: begins at the same position, which is found there or soon after. */
-static const struct version_array *find_in_version(const struct version *version, uint64_t identity,
-                                                   uint32_t position)
+const struct version_array *mkt_version_array(const struct version *version, uint64_t identity,
+                                              uint32_t position)
 {
     if (!version || version->arrays == 0 || identity > version->last_identity)
         return NULL;
@@ -89,7 +90,7 @@ static const struct version_array *find_in_version(const struct version *version
 }
 static struct sources sources_of(const struct group *group, uint64_t identity, uint32_t position)
 {
-    struct sources sources = {.base = find_in_version(group->version_open, identity, position)};
+    struct sources sources = {.base = mkt_version_array(group->version_open, identity, position)};
     struct group_array *added;
     HASH_FIND(hh, group->arrays, &identity, sizeof(identity), added);
     sources.added = added;
@@ -229,20 +230,28 @@ static enum mkt_status index_fill(struct mkt_index_builder *builder, const struc
     return status;
 }
 
-static enum mkt_status write_index(struct mkt_market *market, struct version *version,
-                                   struct mkt_error *error)
+static enum mkt_status make_index(const struct version *version, void **bytes_out,
+                                  uint64_t *length_out)
 {
     struct mkt_index_builder *builder = mkt_index_builder_create();
     enum mkt_status status = MKT_NO_MEMORY;
-    void *bytes = NULL;
-    uint64_t length = 0;
 
     if (builder) {
         status = index_fill(builder, version);
         if (status == MKT_OK)
-            status = mkt_index_builder_finish(builder, &bytes, &length);
+            status = mkt_index_builder_finish(builder, bytes_out, length_out);
         mkt_index_builder_destroy(builder);
     }
+    return status;
+}
+
+static enum mkt_status write_index(struct mkt_market *market, struct version *version,
+                                   struct mkt_error *error)
+{
+    void *bytes = NULL;
+    uint64_t length = 0;
+    enum mkt_status status = make_index(version, &bytes, &length);
+
     if (status == MKT_NO_MEMORY)
         return out_of_memory(error);
     if (status != MKT_OK)
@@ -268,7 +277,7 @@ static enum mkt_status write_index(struct mkt_market *market, struct version *ve
 }
 
 /* A piece counts once, in however many versions it is. */
-static void account(struct mkt_market *market, const struct mkt_extent *extent, bool in)
+void mkt_version_account(struct mkt_market *market, const struct mkt_extent *extent, bool in)
 {
     uint64_t rounded = mkt_round_granule(extent->length);
 
@@ -289,15 +298,15 @@ static void piece_enter(struct mkt_market *market, struct held_piece *piece)
     piece->published = true;
     if (piece->versions++ > 0)
         return;
-    account(market, &piece->data, true);
-    account(market, &piece->table, true);
+    mkt_version_account(market, &piece->data, true);
+    mkt_version_account(market, &piece->table, true);
 }
 
 static void piece_leave(struct mkt_market *market, struct held_piece *piece)
 {
     if (--piece->versions == 0) {
-        account(market, &piece->data, false);
-        account(market, &piece->table, false);
+        mkt_version_account(market, &piece->data, false);
+        mkt_version_account(market, &piece->table, false);
     }
     mkt_piece_drop(market, piece);
 }
@@ -311,11 +320,12 @@ static void take_references(struct mkt_market *market, struct group *group, stru
     if (group->image) {
         version->image = group->image;
         group->image = NULL;
-        account(market, &version->image->extent, true);
+        mkt_version_account(market, &version->image->extent, true);
     } else if (group->version_open && group->member[0].unchanged && group->version_open->image) {
         version->image = group->version_open->image;
         version->image->references++;
     }
+    mkt_tier_enter(market, version);
     version->object = group->object;
     mkt_object_get(version->object);
     DL_APPEND2(market->versions, version, all_prev, all_next);
@@ -342,6 +352,25 @@ enum mkt_status mkt_version_build(struct mkt_market *market, struct group *group
     version->hidden = version->closes < group->publish_close;
     version->loaded = group->intent == MKT_INTENT_LOAD;
     *version_out = version;
+    return MKT_OK;
+}
+
+/* As long as before: places change, records don't grow. Who holds it for a save that is to come
+ * doesn't look at it. */
+enum mkt_status mkt_version_refresh(struct mkt_market *market, struct version *version)
+{
+    void *bytes = NULL;
+    uint64_t length = 0;
+
+    if (!version->index_is_old || version->pins > (uint32_t)version->save.held)
+        return MKT_OK;
+    enum mkt_status status = make_index(version, &bytes, &length);
+    if (status != MKT_OK)
+        return MKT_NO_MEMORY;
+    assert(length == version->index.length);
+    mkt_op_write(market, &version->index, bytes);
+    free(bytes);
+    version->index_is_old = false;
     return MKT_OK;
 }
 
@@ -461,13 +490,14 @@ void mkt_version_close(struct mkt_market *market, struct version *version, uint3
 
 static void destroy(struct mkt_market *market, struct version *version)
 {
+    mkt_tier_forget_version(market, version);
     DL_DELETE2(market->versions, version, all_prev, all_next);
     market->versions_count--;
     for (uint64_t p = 0; p < version->pieces; p++)
         piece_leave(market, version->piece[p]);
     account_index(market, version, false);
     if (version->image && version->image->references == 1)
-        account(market, &version->image->extent, false);
+        mkt_version_account(market, &version->image->extent, false);
     mkt_image_drop(market, version->image);
     mkt_bytes_free(market, &version->index);
     mkt_object_put(market, version->object);
@@ -495,6 +525,8 @@ void mkt_version_pin(struct version *version, bool reader)
 {
     version->pins++;
     version->readers += reader;
+    if (reader)
+        mkt_tier_note_read(version);
 }
 
 void mkt_version_unpin(struct mkt_market *market, struct version *version, bool reader)

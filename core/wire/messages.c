@@ -113,6 +113,24 @@ static void walk_release(struct mkt_codec *codec, struct mkt_msg_release *releas
     release->extents = list;
 }
 
+static void walk_fetch(struct mkt_codec *codec, struct mkt_msg_fetch *fetch)
+{
+    const void *list = fetch->spans;
+    mkt_codec_u64(codec, &fetch->file);
+    mkt_codec_u64(codec, &fetch->identity);
+    mkt_codec_u64(codec, &fetch->stamp);
+    mkt_codec_range(codec, &fetch->count, 1, MKT_FETCH_MAX_SPANS);
+    mkt_codec_list(codec, &list, (size_t)fetch->count * sizeof(struct mkt_span));
+    fetch->spans = list;
+}
+
+static void walk_fetched(struct mkt_codec *codec, struct mkt_msg_fetched *fetched)
+{
+    mkt_codec_extent(codec, &fetched->extent);
+    mkt_codec_u64(codec, &fetched->from);
+    mkt_codec_bool(codec, &fetched->owned);
+}
+
 static void walk_add(struct mkt_codec *codec, struct mkt_msg_add *add)
 {
     mkt_codec_u64(codec, &add->file);
@@ -207,6 +225,12 @@ static void walk_request(struct mkt_codec *codec, struct mkt_msg *msg)
     case MKT_MSG_GRANT:
         mkt_codec_u64(codec, &msg->grant.bytes);
         mkt_codec_u64(codec, &msg->grant.align);
+        break;
+    case MKT_MSG_FETCH:
+        walk_fetch(codec, &msg->fetch);
+        break;
+    case MKT_MSG_FETCHED:
+        walk_fetched(codec, &msg->fetched);
         break;
     case MKT_MSG_RELEASE:
         walk_release(codec, &msg->release);

@@ -30,6 +30,7 @@
  * - SAVE_WAIT: SAVE_STATE; may wait
  * - SAVE_YIELD: SAVE_GO; may wait
  * - DRAIN: DRAINING
+ * - FETCH: FETCHED; may wait
  * - RELEASE, CLOSE, CANCEL: none
  */
 #ifndef MKT_WIRE_MESSAGES_H
@@ -43,7 +44,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MKT_PROTOCOL_VERSION 2
+#define MKT_FETCH_MAX_SPANS  4096
+#define MKT_PROTOCOL_VERSION 3
 #define MKT_ID_BYTES         16
 
 /* Every frame starts with this head; `bytes` counts what follows it. At most one descriptor rides
@@ -99,6 +101,8 @@ enum mkt_msg_type {
     MKT_MSG_SAVE_GO,
     MKT_MSG_DRAIN,
     MKT_MSG_DRAINING,
+    MKT_MSG_FETCH,
+    MKT_MSG_FETCHED,
     MKT_MSG_TYPE_END
 };
 
@@ -345,6 +349,20 @@ struct mkt_msg_save_state {
 /* DRAIN (no fields; answered by DRAINING): the market is to end. No open for writing succeeds any
  * more, and what has `backup` is saved, too, before all else. It ends with its session. */
 
+/* ---- pieces that lie in a tier (their extent is cold) ---- */
+struct mkt_msg_fetch {
+    uint64_t file;            /* open here; 0: the version that this archiver saves */
+    uint64_t identity, stamp; /* of the array and the piece, as the version's index says */
+    uint32_t count;
+    const struct mkt_span *spans; /* of the piece's data, ascending, disjoint; may be unaligned in
+                                     the frame: copy out */
+};
+struct mkt_msg_fetched {
+    struct mkt_extent extent; /* holds the piece's data from `from` on, what was asked for of it */
+    uint64_t from;
+    bool owned; /* the client's to RELEASE; else the piece's own place in memory */
+};
+
 struct mkt_msg_stop { /* MKT_STALE: not everything is saved yet; MKT_BUSY: something would be lost
                        */
     bool discard;     /* also when versions exist only in memory */
@@ -384,6 +402,8 @@ struct mkt_msg {
         struct mkt_msg_save_done save_done;
         struct mkt_msg_save_wait save_wait;
         struct mkt_msg_save_state save_state;
+        struct mkt_msg_fetch fetch;
+        struct mkt_msg_fetched fetched;
     };
 };
 

@@ -235,7 +235,7 @@ static uint64_t coordinate(const struct mkt_slab *slab, uint64_t i)
 static enum mkt_status see_piece(void *context, const struct mkt_piece *piece)
 {
     struct seen *seen = context;
-    const uint8_t *data = world_bytes(&piece->data);
+    const uint8_t *data = world_piece(&piece->data);
     const uint8_t *bits = piece->form == MKT_PIECE_MASKED ? world_bytes(&piece->table) : NULL;
     uint64_t elements = mkt_slab_elements(&piece->slab);
 
@@ -312,6 +312,48 @@ void content_check(const struct mkt_msg_opened *opened)
         see_array(&view, position, &seen);
         check_cells(attempt, round, a, &seen);
     }
+}
+
+struct cold {
+    unsigned skip;
+    bool found;
+    struct mkt_piece *piece;
+};
+
+static enum mkt_status see_cold(void *context, const struct mkt_piece *piece)
+{
+    struct cold *cold = context;
+
+    if (!mkt_extent_is_cold(&piece->data) || (cold->found && cold->skip-- == 0))
+        return MKT_OK;
+    cold->found = true;
+    *cold->piece = *piece;
+    return MKT_OK;
+}
+
+bool content_cold(const struct mkt_msg_opened *opened, uint64_t *identity_out,
+                  struct mkt_piece *piece_out)
+{
+    const uint64_t start = 0, count = CELLS;
+    struct mkt_index_view view;
+    struct mkt_slab all;
+    struct mkt_array array;
+
+    SIM_CHECK(mkt_index_view_open(&view, world_bytes(&opened->index), opened->index.length) ==
+                  MKT_OK,
+              "an index is damaged");
+    mkt_slab_box(&all, 1, &start, &count);
+    for (uint32_t at = 0; at < view.arrays; at++) {
+        struct cold cold = {.skip = (unsigned)chance(0, 3), .piece = piece_out};
+
+        SIM_CHECK(mkt_index_view_query(&view, at, &all, see_cold, &cold) == MKT_OK &&
+                      mkt_index_view_array(&view, at, &array) == MKT_OK,
+                  "an index can't be searched");
+        *identity_out = array.identity;
+        if (cold.found)
+            return true;
+    }
+    return false;
 }
 
 void content_check_lookup(const struct mkt_extent *extent, const struct attempt *attempt,

@@ -607,12 +607,65 @@ static void commit_file(struct process *process)
     }
 }
 
+/* Asks for parts of a piece that isn't in memory, if there is one. */
+static bool fetch_some(struct process *process)
+{
+    struct mkt_msg msg = {.type = MKT_MSG_FETCH};
+    uint64_t at = 0, end;
+
+    if (!content_cold(&process->opened, &msg.fetch.identity, &process->fetched))
+        return false;
+    end = process->fetched.data.length;
+    process->spans = 0;
+    while (process->spans < 3 && at < end) {
+        struct mkt_span *span = &process->span[process->spans++];
+
+        span->offset = one_in(3) ? at : chance(at, end - 1);
+        span->length = one_in(3) ? end - span->offset : chance(1, end - span->offset);
+        at = span->offset + span->length + chance(0, 2);
+    }
+    msg.fetch.file = process->file;
+    msg.fetch.stamp = process->fetched.stamp;
+    msg.fetch.count = process->spans;
+    msg.fetch.spans = process->span;
+    request(process, &msg, MKT_MSG_FETCHED, 0);
+    return true;
+}
+
+static void receive_fetched(struct process *process, const struct mkt_msg_fetched *fetched)
+{
+    const uint8_t *wanted = tier_bytes(&process->fetched.data),
+                  *got = world_bytes(&fetched->extent);
+
+    world.fetches++;
+    for (unsigned i = 0; i < process->spans; i++) {
+        const struct mkt_span *span = &process->span[i];
+
+        SIM_CHECK(span->offset >= fetched->from &&
+                      span->offset + span->length <= fetched->from + fetched->extent.length,
+                  "what was fetched isn't what was asked for");
+        SIM_CHECK(
+            memcmp(wanted + span->offset, got + (span->offset - fetched->from), span->length) == 0,
+            "a piece that was fetched has other bytes");
+    }
+    if (fetched->owned && process->free_count < MAX_EXTENTS) {
+        struct mkt_extent whole = fetched->extent;
+
+        whole.length = rounded(whole.length);
+        give_bytes(process, &whole);
+    } else if (fetched->owned) {
+        release(process, &fetched->extent);
+    }
+}
+
 static void act_on_open_file(struct process *process)
 {
     struct job *job = job_of(process);
 
     if (!is_writer(process)) {
         content_check(&process->opened);
+        if (one_in(2) && fetch_some(process))
+            return;
         if (process->checks++ >= job->operations)
             close_file(process);
         return;
@@ -877,6 +930,12 @@ static void receive_error(struct process *process, const struct mkt_msg_error *e
     case MKT_MSG_WITHDRAWN:
         next_job(process);
         break;
+    case MKT_MSG_FETCHED:
+        EXPECT(error->status == MKT_NO_SPACE || error->status == MKT_CANCELLED ||
+                   error->status == MKT_IO_ERROR ||
+                   (error->status == MKT_NO_MEMORY && world.short_of_memory),
+               "a read from the tier failed with %s", mkt_status_name(error->status));
+        break;
     default:
         break;
     }
@@ -1028,6 +1087,9 @@ void process_receive(struct process *process)
         break;
     case MKT_MSG_COMMITTED:
         receive_committed(process, msg.version.version);
+        break;
+    case MKT_MSG_FETCHED:
+        receive_fetched(process, &msg.fetched);
         break;
     default:
         next_job(process);

@@ -183,6 +183,7 @@ void restart_market(void)
     journal.is_done = true;
     world.market = again;
     world_audit();
+    tier_restart();
     world_reconnect();
 }
 

@@ -18,6 +18,7 @@ enum event {
     EVENT_DIE,
     EVENT_CANCEL,
     EVENT_STUB,
+    EVENT_TIER,
     EVENT_TIME
 };
 
@@ -107,6 +108,9 @@ static void happen(const struct choice *choice)
     case EVENT_STUB:
         world_stub_removed((unsigned)chance(0, world.removals - 1));
         break;
+    case EVENT_TIER:
+        tier_act();
+        break;
     case EVENT_TIME:
         pass_time(false);
         break;
@@ -175,6 +179,8 @@ static void step(void)
         count += choices_of(&world.process[i], &choice[count]);
     if (world.removals > 0)
         choice[count++] = (struct choice){EVENT_STUB, NULL};
+    if (tier_can_act())
+        choice[count++] = (struct choice){EVENT_TIER, NULL};
     if (count == 0) {
         bool waits = false;
 
@@ -295,6 +301,8 @@ static void check_rest(void)
 
     memory_arm(0, 0);
     world_tick(world.now + 1);
+    while (tier_can_act())
+        tier_act();
     mkt_market_usage(world.market, &usage);
     SIM_CHECK(usage.groups == 0 && usage.waiting_opens == 0 && usage.waiting_grants == 0 &&
                   usage.sessions == 0 && usage.granted_bytes == 0,
@@ -318,11 +326,14 @@ static void check_rest(void)
     for (unsigned i = 0; i < left.objects; i++)
         read_and_withdraw(process, left.object[i]);
     world_session_reclaim(process);
+    while (tier_can_act())
+        tier_act();
     world_audit();
     mkt_market_usage(world.market, &usage);
     SIM_CHECK(usage.used_bytes == 0 && usage.objects == 0 && usage.versions == 0 &&
                   usage.live_bytes == 0,
               "after all is withdrawn %d bytes are used", (int)usage.used_bytes);
+    SIM_CHECK(usage.tier_bytes == 0 && tier_is_empty(), "something is left in the tier");
 }
 
 bool schedule_run(uint64_t seed, bool trace, bool short_of_memory)

@@ -214,9 +214,12 @@ struct process {
     unsigned free_count;
     struct own_piece piece[MAX_OWN_PIECES];
     unsigned pieces;
-    unsigned unacknowledged; /* the last so many pieces await their stamps */
-    unsigned touched;        /* piece that a TOUCH is about */
-    bool held;               /* HOG */
+    unsigned unacknowledged;  /* the last so many pieces await their stamps */
+    unsigned touched;         /* piece that a TOUCH is about */
+    bool held;                /* HOG */
+    struct mkt_piece fetched; /* a FETCH is about it: these parts */
+    struct mkt_span span[3];
+    unsigned spans;
     unsigned looked_up;
     struct archive archive;
 };
@@ -258,7 +261,7 @@ struct world {
     bool answers_again;      /* a client that is connected anew may have had its answer */
     unsigned restart_rarity; /* 0: never */
     unsigned deaths_left;    /* in the middle of a call: each costs memory, which nobody frees */
-    uint64_t kills, publishes, reads, errors, restarts, deaths;
+    uint64_t kills, publishes, reads, errors, restarts, deaths, moves, fetches;
 };
 
 extern struct world world;
@@ -277,6 +280,8 @@ bool one_in(unsigned n);
 void world_begin(uint64_t seed, bool short_of_memory);
 void world_end(void);
 void *world_bytes(const struct mkt_extent *extent);
+/* Wherever it is. */
+const void *world_piece(const struct mkt_extent *extent);
 void world_audit(void);
 extern const struct mkt_market_ops *const world_operations;
 /* Every client is connected anew: what was on its way to it is lost, its last answer comes again.
@@ -312,6 +317,9 @@ void content_write_image(void *bytes, const struct attempt *attempt, unsigned ro
 void content_check(const struct mkt_msg_opened *opened);
 /* The place of a version in the order of publication, from 1; 0: nobody published it. */
 unsigned content_order(const uint8_t object[MKT_ID_BYTES], uint64_t number);
+/* A piece of the version that lies in the tier. False: none does. */
+bool content_cold(const struct mkt_msg_opened *opened, uint64_t *identity_out,
+                  struct mkt_piece *piece_out);
 /* What is there of an unpublished array: this rank's writes must be. */
 void content_check_lookup(const struct mkt_extent *extent, const struct attempt *attempt,
                           unsigned rank, unsigned array);
@@ -353,6 +361,22 @@ void restart_leave(void);
 void restart_operation(void);
 /* Makes a step; if the market dies in it, another goes on. */
 void restart_step(void (*step)(void));
+
+/* ---- tier.c ---- */
+/* Some markets have one. */
+void tier_begin(struct mkt_market_limits *limits);
+void tier_end(void);
+void tier_move_out(void *context, uint64_t move, const struct mkt_extent *memory);
+void tier_move_in(void *context, uint64_t move, const struct mkt_market_reading *reading);
+void tier_drop_cold(void *context, const struct mkt_extent *cold);
+/* A move ends. */
+bool tier_can_act(void);
+void tier_act(void);
+/* Moves are lost with the market that asked for them. */
+void tier_restart(void);
+/* What lies in the tier. */
+const void *tier_bytes(const struct mkt_extent *cold);
+bool tier_is_empty(void);
 
 /* ---- memory.c: allocations that fail inside the market ---- */
 void memory_arm(uint64_t one_in_n, uint64_t seed);

@@ -106,6 +106,11 @@ void *world_bytes(const struct mkt_extent *extent)
     return world.arena[extent->arena - 1] + extent->offset;
 }
 
+const void *world_piece(const struct mkt_extent *extent)
+{
+    return mkt_extent_is_cold(extent) ? tier_bytes(extent) : world_bytes(extent);
+}
+
 static struct process *find_process(uint64_t session)
 {
     for (unsigned i = 0; i < world.processes; i++) {
@@ -498,6 +503,9 @@ static const struct mkt_market_ops operations = {.send = on_send,
                                                  .grow = on_grow,
                                                  .freed = on_freed,
                                                  .drop_stub = on_drop_stub,
+                                                 .move_out = tier_move_out,
+                                                 .move_in = tier_move_in,
+                                                 .drop_cold = tier_drop_cold,
                                                  .refuse = on_refuse,
                                                  .reserve = restart_reserve,
                                                  .append = restart_append,
@@ -557,6 +565,7 @@ void world_begin(uint64_t seed, bool short_of_memory)
         .max_pieces = one_in(6) ? 6 : 1000,
     };
     world.limits.memory_bytes = one_in(3) ? world.limits.arena_bytes * 4 : chance(8, 40) << 10;
+    tier_begin(&world.limits);
     world.restart_rarity = short_of_memory || one_in(3) ? 0 : (unsigned)chance(10, 300);
     restart_begin(world.restart_rarity > 0);
     memory_arm(short_of_memory ? chance(20, 400) : 0, seed);
@@ -578,5 +587,6 @@ void world_end(void)
         free(world.arena[a]);
     world.arenas = 0;
     restart_begin(false);
+    tier_end();
     content_free();
 }
