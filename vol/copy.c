@@ -26,18 +26,18 @@ struct walk {
 struct follow {
     struct mkt_vol_array *target;
     struct mkt_client *source_client;
+    struct mkt_piece_source source;
     struct mkt_error error;
 };
 
-static enum mkt_status follow_piece(void *context, const struct mkt_piece *piece)
+static enum mkt_status place_piece(struct follow *follow, const struct mkt_piece *piece,
+                                   const void *from)
 {
-    struct follow *follow = context;
-    void *from, *from_table = NULL;
+    void *from_table = NULL;
     struct mkt_vol_place place;
+    enum mkt_status status = MKT_OK;
 
-    enum mkt_status status =
-        mkt_client_map(follow->source_client, &piece->data, false, &from, &follow->error);
-    if (status == MKT_OK && piece->table.length > 0)
+    if (piece->table.length > 0)
         status = mkt_client_map(follow->source_client, &piece->table, false, &from_table,
                                 &follow->error);
     if (status != MKT_OK)
@@ -54,12 +54,28 @@ static enum mkt_status follow_piece(void *context, const struct mkt_piece *piece
     return mkt_vol_array_written(&place, &follow->error);
 }
 
+static enum mkt_status follow_piece(void *context, const struct mkt_piece *piece)
+{
+    struct follow *follow = context;
+    struct mkt_piece_data from;
+    enum mkt_status status = mkt_client_piece_get(follow->source_client, &follow->source, piece,
+                                                  NULL, &from, &follow->error);
+
+    if (status != MKT_OK)
+        return status;
+    status = place_piece(follow, piece, from.base);
+    mkt_client_piece_put(follow->source_client, &from);
+    return status;
+}
+
 static herr_t to_market(struct mkt_vol_array *source, struct mkt_vol_object *target,
                         const uint8_t *token)
 {
     const struct mkt_array *meta = mkt_vol_array_meta(source);
     struct mkt_vol_file *file = target->file;
-    struct follow follow = {.source_client = mkt_vol_array_file(source)->client};
+    struct follow follow = {
+        .source_client = mkt_vol_array_file(source)->client,
+        .source = {.file = mkt_vol_array_file(source)->handle, .identity = meta->identity}};
     struct mkt_vol_sources sources;
     struct mkt_slab all;
 

@@ -100,8 +100,11 @@ static enum mkt_status take(hid_t twin, const H5VL_native_file_get_file_image_t 
 static enum mkt_status make(struct mkt_vol_file *file,
                             const H5VL_native_file_get_file_image_t *args, struct mkt_error *error)
 {
-    const struct mkt_raw_source source = {
-        .context = file, .client = file->client, .find = find, .query = query};
+    const struct mkt_raw_source source = {.context = file,
+                                          .client = file->client,
+                                          .file = file->handle,
+                                          .find = find,
+                                          .query = query};
     uint64_t found;
     size_t bytes = 0;
     void *owned;

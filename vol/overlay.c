@@ -113,7 +113,8 @@ struct copy {
     struct mkt_vol_io *io;
     const struct mkt_slab *want;
     const struct mkt_layout *layout;
-    void *memory, *piece;
+    void *memory;
+    const void *piece;
     uint32_t skip;
     struct mkt_error error;
 };
@@ -122,12 +123,32 @@ static void move_get(void *context, const struct mkt_move *move)
 {
     const struct copy *copy = context;
 
-    mkt_engine_shm.move(move, MKT_GET, copy->memory, copy->piece);
+    mkt_engine_shm.move(move, MKT_GET, copy->memory, (void *)(uintptr_t)copy->piece);
+}
+
+/* In memory, or read into it: as much as the copy needs. */
+static enum mkt_status get_piece(struct copy *copy, const struct mkt_piece *piece,
+                                 const void *table, struct mkt_piece_data *data_out)
+{
+    const struct mkt_vol_io *io = copy->io;
+    const struct mkt_piece_source source = {.file = io->transfer->dataset->file->handle,
+                                            .identity =
+                                                mkt_vol_array_meta(io->transfer->array)->identity};
+    struct mkt_spans wanted = {0};
+
+    if (mkt_extent_is_cold(&piece->data))
+        mkt_plan_piece(copy->want, copy->layout, piece, table, io->file_bytes, mkt_spans_add,
+                       &wanted);
+    enum mkt_status status =
+        mkt_client_piece_get(io->client, &source, piece, &wanted, data_out, &copy->error);
+    mkt_spans_fini(&wanted);
+    return status;
 }
 
 static enum mkt_status copy_piece(void *context, const struct mkt_piece *piece)
 {
     struct copy *copy = context;
+    struct mkt_piece_data data;
     const void *table;
 
     if (copy->skip > 0) {
@@ -139,12 +160,14 @@ static enum mkt_status copy_piece(void *context, const struct mkt_piece *piece)
     enum mkt_status status =
         mkt_vol_overlay_table(copy->io->client, piece, copy->io->file_bytes, &table);
     if (status == MKT_OK)
-        status = mkt_client_map(copy->io->client, &piece->data, false, &copy->piece, &copy->error);
+        status = get_piece(copy, piece, table, &data);
     mkt_fault_point("vol.read-mapped");
-    if (status == MKT_OK)
-        mkt_plan_piece(copy->want, copy->layout, piece, table, copy->io->file_bytes, move_get,
-                       copy);
-    return status;
+    if (status != MKT_OK)
+        return status;
+    copy->piece = data.base;
+    mkt_plan_piece(copy->want, copy->layout, piece, table, copy->io->file_bytes, move_get, copy);
+    mkt_client_piece_put(copy->io->client, &data);
+    return MKT_OK;
 }
 
 static herr_t fail(const struct mkt_vol_io *io, enum mkt_status status,

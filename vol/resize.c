@@ -18,14 +18,15 @@ struct cut {
     bool empty;           /* a dimension became 0 */
     struct mkt_error error;
     /* of the piece at work */
-    void *memory, *piece_data;
+    void *memory;
+    const void *piece_data;
 };
 
 static void move_cut(void *context, const struct mkt_move *move)
 {
     const struct cut *cut = context;
 
-    mkt_engine_shm.move(move, MKT_GET, cut->memory, cut->piece_data);
+    mkt_engine_shm.move(move, MKT_GET, cut->memory, (void *)(uintptr_t)cut->piece_data);
 }
 
 static void mark_cut(void *context, const struct mkt_move *move)
@@ -57,39 +58,56 @@ static bool inner_box(const struct cut *cut, const struct mkt_slab *slab,
 
 /* The inner part of a piece as a piece of its own: the box with a bitmap of what the piece holds of
  * it. */
-static enum mkt_status cut_piece(void *context, const struct mkt_piece *piece)
+static enum mkt_status place_inner(struct cut *cut, const struct mkt_piece *piece,
+                                   struct mkt_piece *wanted)
 {
-    struct cut *cut = context;
     struct mkt_vol_array *array = cut->array;
-    struct mkt_client *client = array->owner->file->client;
     uint32_t bytes = array->meta.element_bytes;
-    struct mkt_piece wanted = {.form = MKT_PIECE_MASKED};
     struct mkt_vol_place place;
     struct mkt_layout layout;
     void *table = NULL;
+    enum mkt_status status = MKT_OK;
+
+    if (piece->table.length > 0)
+        status =
+            mkt_client_map(array->owner->file->client, &piece->table, false, &table, &cut->error);
+    if (status != MKT_OK)
+        return status;
+    uint64_t elements = mkt_slab_elements(&wanted->slab);
+    wanted->data.length = elements * bytes;
+    wanted->table.length = mkt_vol_mask_bytes(elements);
+    status = mkt_vol_array_place_table(array, wanted, &place, &cut->error);
+    if (status != MKT_OK)
+        return status;
+    cut->memory = place.data;
+    memset(place.table, 0, wanted->table.length);
+    mkt_layout_packed(&layout, &wanted->slab, bytes, 0);
+    mkt_plan_piece(&wanted->slab, &layout, piece, table, bytes, move_cut, cut);
+    mkt_layout_packed(&layout, &wanted->slab, 1, 0);
+    mkt_plan_piece(&wanted->slab, &layout, piece, table, 1, mark_cut, place.table);
+    return mkt_vol_array_written(&place, &cut->error);
+}
+
+static enum mkt_status cut_piece(void *context, const struct mkt_piece *piece)
+{
+    struct cut *cut = context;
+    const struct mkt_vol_file *file = cut->array->owner->file;
+    const struct mkt_piece_source source = {.file = file->handle,
+                                            .identity = cut->array->meta.identity};
+    struct mkt_piece wanted = {.form = MKT_PIECE_MASKED};
+    struct mkt_piece_data data;
     bool whole;
 
     if (!inner_box(cut, &piece->slab, &wanted.slab, &whole))
         return MKT_OK;
     enum mkt_status status =
-        mkt_client_map(client, &piece->data, false, &cut->piece_data, &cut->error);
-    if (status == MKT_OK && piece->table.length > 0)
-        status = mkt_client_map(client, &piece->table, false, &table, &cut->error);
+        mkt_client_piece_get(file->client, &source, piece, NULL, &data, &cut->error);
     if (status != MKT_OK)
         return status;
-    uint64_t elements = mkt_slab_elements(&wanted.slab);
-    wanted.data.length = elements * bytes;
-    wanted.table.length = mkt_vol_mask_bytes(elements);
-    status = mkt_vol_array_place_table(array, &wanted, &place, &cut->error);
-    if (status != MKT_OK)
-        return status;
-    cut->memory = place.data;
-    memset(place.table, 0, wanted.table.length);
-    mkt_layout_packed(&layout, &wanted.slab, bytes, 0);
-    mkt_plan_piece(&wanted.slab, &layout, piece, table, bytes, move_cut, cut);
-    mkt_layout_packed(&layout, &wanted.slab, 1, 0);
-    mkt_plan_piece(&wanted.slab, &layout, piece, table, 1, mark_cut, place.table);
-    return mkt_vol_array_written(&place, &cut->error);
+    cut->piece_data = data.base;
+    status = place_inner(cut, piece, &wanted);
+    mkt_client_piece_put(file->client, &data);
+    return status;
 }
 
 /* Rebuilds the list of pieces: what the base had of it, then this process's own, each cut. */

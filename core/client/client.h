@@ -13,6 +13,7 @@
 #ifndef MKT_CLIENT_CLIENT_H
 #define MKT_CLIENT_CLIENT_H
 
+#include "core/geometry/plan.h"
 #include "core/wire/messages.h"
 #include "core/wire/rules.h"
 #include <sys/types.h>
@@ -202,6 +203,34 @@ void mkt_client_unreserve(struct mkt_client *client, const struct mkt_extent *ex
  * call. */
 enum mkt_status mkt_client_map(struct mkt_client *client, const struct mkt_extent *extent,
                                bool writable, void **address_out, struct mkt_error *error);
+
+/* ---- pieces of a version, wherever they are ---- */
+/* Which parts of a piece's data are wanted; starts as zeros. */
+struct mkt_spans {
+    struct mkt_span *item;
+    uint32_t count, capacity;
+    bool failed; /* out of memory: all is wanted */
+};
+/* A mkt_move_fn: what the move reads of its piece. `context` is the struct mkt_spans. */
+void mkt_spans_add(void *context, const struct mkt_move *move);
+void mkt_spans_fini(struct mkt_spans *spans);
+
+struct mkt_piece_source { /* as the index says */
+    uint64_t file;        /* open here; 0: the version that this archiver saves */
+    uint64_t identity;    /* of the array */
+};
+struct mkt_piece_data {
+    const void *base; /* where byte 0 of the data is, or would be: only what was wanted is there */
+    struct mkt_extent fetched; /* to be given back; length 0: nothing */
+};
+/* Makes the data readable until mkt_client_piece_put: maps it, or has it read from its tier, and
+ * then only what is wanted (NULL: all). Waits for memory and for the disk. MKT_NO_SPACE,
+ * MKT_IO_ERROR, MKT_CORRUPT, MKT_STALE. */
+enum mkt_status mkt_client_piece_get(struct mkt_client *client,
+                                     const struct mkt_piece_source *source,
+                                     const struct mkt_piece *piece, struct mkt_spans *wanted,
+                                     struct mkt_piece_data *data_out, struct mkt_error *error);
+void mkt_client_piece_put(struct mkt_client *client, const struct mkt_piece_data *data);
 
 /* ---- pieces of an unpublished file ---- */
 /* acknowledge: blocks until the group can see them; piece i got *first_stamp_out + i, or, if there

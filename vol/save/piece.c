@@ -219,18 +219,33 @@ static enum mkt_status write_mapped(struct mkt_raw_dataset *dataset, const struc
     return write_over_box(dataset, piece, data, table);
 }
 
-enum mkt_status mkt_raw_piece(struct mkt_raw_dataset *dataset, const struct mkt_piece *piece)
+static enum mkt_status write_at_hand(struct mkt_raw_dataset *dataset, const struct mkt_piece *piece,
+                                     const void *data)
 {
-    struct mkt_client *client = dataset->source->client;
-    void *data, *table = NULL;
-    enum mkt_status status = moved(dataset, 0);
-    if (status == MKT_OK)
-        status = mkt_client_map(client, &piece->data, false, &data, dataset->error);
-    if (status == MKT_OK && piece->table.length)
-        status = mkt_client_map(client, &piece->table, false, &table, dataset->error);
-    if (status == MKT_OK && piece->form == MKT_PIECE_BOX)
+    void *table = NULL;
+    enum mkt_status status = MKT_OK;
+    if (piece->form == MKT_PIECE_BOX)
         return write_box(dataset, &piece->slab, data);
+    if (piece->table.length)
+        status =
+            mkt_client_map(dataset->source->client, &piece->table, false, &table, dataset->error);
     if (status == MKT_OK)
         status = write_mapped(dataset, piece, data, table);
     return status == MKT_OK ? moved(dataset, piece->data.length) : status;
+}
+
+enum mkt_status mkt_raw_piece(struct mkt_raw_dataset *dataset, const struct mkt_piece *piece)
+{
+    struct mkt_client *client = dataset->source->client;
+    const struct mkt_piece_source source = {.file = dataset->source->file,
+                                            .identity = dataset->array.identity};
+    struct mkt_piece_data data;
+    enum mkt_status status = moved(dataset, 0);
+    if (status == MKT_OK)
+        status = mkt_client_piece_get(client, &source, piece, NULL, &data, dataset->error);
+    if (status != MKT_OK)
+        return status;
+    status = write_at_hand(dataset, piece, data.base);
+    mkt_client_piece_put(client, &data);
+    return status;
 }

@@ -25,6 +25,7 @@ struct mkt_raw_array {
 struct mkt_raw_source {
     void *context;
     struct mkt_client *client;
+    uint64_t file;           /* as in struct mkt_piece_source */
     bool leaves_memory_only; /* arrays with MKT_ARRAY_MEMORY_ONLY keep their fill values, and get an
                                 attribute that says so */
     /* The array of a dataset. MKT_NOT_FOUND: its raw data is in the file already. */

@@ -109,8 +109,9 @@ enum mkt_status mkt_save_version(const struct mkt_save_target *target, struct mk
 /* early.c: the image in the temporary file says which datasets are to be allocated early. */
 enum mkt_status mkt_save_mark_early(const struct mkt_save_target *target,
                                     const struct mkt_index_view *index, struct mkt_error *error);
-/* Writes all raw data of the version into its image at `path`. */
-enum mkt_status mkt_save_raw_data(const char *path, struct mkt_client *client,
+/* Writes all raw data of the version, which is open as `handle` (0: ordered), into its image at
+ * `path`. */
+enum mkt_status mkt_save_raw_data(const char *path, struct mkt_client *client, uint64_t handle,
                                   const struct mkt_index_view *index,
                                   struct mkt_save_progress *progress, struct mkt_error *error);
 /* Bytes of all pieces. */

@@ -108,13 +108,14 @@ static hid_t open_native(const char *path)
     return file;
 }
 
-enum mkt_status mkt_save_raw_data(const char *path, struct mkt_client *client,
+enum mkt_status mkt_save_raw_data(const char *path, struct mkt_client *client, uint64_t handle,
                                   const struct mkt_index_view *index,
                                   struct mkt_save_progress *progress, struct mkt_error *error)
 {
     struct version version = {.index = index, .progress = progress};
     const struct mkt_raw_source source = {.context = &version,
                                           .client = client,
+                                          .file = handle,
                                           .leaves_memory_only = progress->leaves_memory_only,
                                           .find = find,
                                           .query = query,
@@ -180,6 +181,7 @@ enum mkt_status mkt_save_version(const struct mkt_save_target *target, struct mk
     if (status == MKT_OK)
         status = mkt_save_mark_early(target, &index, error);
     if (status == MKT_OK)
-        status = mkt_save_raw_data(target->temporary, client, &index, progress, error);
+        status =
+            mkt_save_raw_data(target->temporary, client, version->file, &index, progress, error);
     return status;
 }
