@@ -84,10 +84,13 @@ static void print_file(const json_t *object)
 {
     char size[MKT_CLI_SHOWN_BYTES];
     const json_t *writer = json_object_get(object, "writer");
-    printf("path     %s\nobject   %s\nmemory   %s\nreaders  %" PRIu64 "\n",
-           mkt_cli_string(object, "path"), mkt_cli_string(object, "object"),
-           mkt_cli_show_size(mkt_cli_number(object, "bytes"), size),
-           mkt_cli_number(object, "readers"));
+    uint64_t tier = mkt_cli_number(object, "tier_bytes");
+    printf("path     %s\nobject   %s\nmemory   %s\n", mkt_cli_string(object, "path"),
+           mkt_cli_string(object, "object"),
+           mkt_cli_show_size(mkt_cli_number(object, "bytes") - tier, size));
+    if (tier > 0)
+        printf("below    %s\n", mkt_cli_show_size(tier, size));
+    printf("readers  %" PRIu64 "\n", mkt_cli_number(object, "readers"));
     if (json_is_object(writer))
         printf("writer   %s, process %" PRIu64 ", %" PRIu64 " rank%s\n",
                mkt_cli_string(writer, "program"), mkt_cli_number(writer, "pid"),
@@ -133,6 +136,26 @@ static void print_saves(const json_t *status)
            mkt_cli_show_age(mkt_cli_number(status, "yielded_ms"), time));
 }
 
+static void print_tier(const json_t *tier)
+{
+    char text[2][MKT_CLI_SHOWN_BYTES];
+
+    if (!json_is_object(tier))
+        return;
+    printf("%-16s%-14s %s of %s in %s, %s, %s%s%s\n", "below memory", "used",
+           mkt_cli_show_size(mkt_cli_number(tier, "used_bytes"), text[0]),
+           mkt_cli_show_size(mkt_cli_number(tier, "limit_bytes"), text[1]),
+           mkt_cli_string(tier, "folders"),
+           json_is_true(json_object_get(tier, "uses_direct")) ? "O_DIRECT"
+                                                              : "through the page cache",
+           json_is_true(json_object_get(tier, "uses_uring")) ? "io_uring" : "pread and pwrite",
+           mkt_cli_string(tier, "why_not")[0] ? ": " : "", mkt_cli_string(tier, "why_not"));
+    printf("%-16s%-14s %s out, %s back, in %" PRIu64 " reads\n", "", "moved",
+           mkt_cli_show_size(mkt_cli_number(tier, "moved_out_bytes"), text[0]),
+           mkt_cli_show_size(mkt_cli_number(tier, "moved_in_bytes"), text[1]),
+           mkt_cli_number(tier, "reads"));
+}
+
 static void print_market(const json_t *status)
 {
     static const struct {
@@ -166,6 +189,7 @@ static void print_market(const json_t *status)
                    mkt_cli_string(memory, "source"));
         putchar('\n');
     }
+    print_tier(json_object_get(status, "tier"));
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
         printf("%-16s%" PRIu64 "\n", labels[i], mkt_cli_number(status, counts[i]));
     print_saves(status);

@@ -196,6 +196,7 @@ static void fill_open(const struct opening *opening, struct mkt_msg_open *open)
     open->durability = rule->durability;
     open->priority = rule->priority;
     open->backup = rule->backup != 0;
+    open->pin = rule->pin != 0;
     open->set = (struct mkt_bytes){rule->pattern, (uint32_t)strlen(rule->pattern)};
     open->read_only = is_read_only(opening);
     open->has_stub = opening->place.kind == MKT_PLACE_STUB;

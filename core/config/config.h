@@ -14,8 +14,9 @@
 #include "core/wire/rules.h"
 #include <stdio.h>
 
-#define MKT_CONFIG_MAX_RULES 1000
-#define MKT_CONFIG_NEVER     UINT32_MAX /* of a duration that may be "never" */
+#define MKT_CONFIG_MAX_RULES     1000
+#define MKT_CONFIG_FOLDERS_BYTES 4096       /* its end counts */
+#define MKT_CONFIG_NEVER         UINT32_MAX /* of a duration that may be "never" */
 
 struct mkt_config {
     /* resources */
@@ -27,6 +28,13 @@ struct mkt_config {
     uint32_t full_timeout_ms, writer_timeout_ms, join_timeout_ms, commit_timeout_ms;
     uint32_t idle_exit_ms, idle_trim_ms, drain_timeout_ms;
     uint32_t max_objects, max_writers, max_waiting, max_pieces, max_connections;
+    char ssd[MKT_CONFIG_FOLDERS_BYTES]; /* folders of the tier below memory; "": there is none */
+    uint64_t ssd_bytes;                 /* 0: ssd_percent counts */
+    uint32_t ssd_percent;               /* of what is free on the folders' file systems */
+    uint32_t high_percent, low_percent; /* of `memory`: above the one pieces move out, until below
+                                           the other */
+    uint64_t ssd_least_bytes;
+    uint32_t promote_after, ssd_queue_depth;
     uint64_t background_rate; /* of archivers, bytes a second; see market.h */
     uint32_t log_level;       /* enum mkt_log_level */
     /* rules; first match wins */

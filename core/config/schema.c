@@ -105,6 +105,62 @@ static const struct mkt_schema_field resource_fields[] = {
      .standard = "10m",
      .help = "Told to end by a signal (SIGTERM), the daemon saves what is owed first; it ends all "
              "the same when no file was completed for this time."},
+    {.key = "ssd",
+     .kind = MKT_VALUE_FOLDERS,
+     .offset = CONFIG(ssd),
+     .standard_text = "none",
+     .help =
+         "Folders on local disks, each best on one of its own, for a tier below memory: when "
+         "memory "
+         "runs short, data that nobody has open moves there, and is read from there. Without one, "
+         "writers wait when memory is full. What lies there goes with the daemon; it is no copy on "
+         "disk in the sense of mode `both`."},
+    {.key = "ssd_size",
+     .kind = MKT_VALUE_SIZE_OR_PERCENT,
+     .offset = CONFIG(ssd_bytes),
+     .minimum = 16 * MIB,
+     .maximum = 1024 * TIB,
+     .standard = "50%",
+     .help = "What that tier may hold. A percentage counts from what is free there when the daemon "
+             "starts."},
+    {.key = "ssd_least",
+     .kind = MKT_VALUE_SIZE,
+     .offset = CONFIG(ssd_least_bytes),
+     .minimum = 1,
+     .maximum = 1 * GIB,
+     .standard = "16KiB",
+     .help = "With `ssd`: data that was written in smaller pieces stays in memory, since a piece "
+             "takes at "
+             "least 8 KiB there."},
+    {.key = "high_watermark",
+     .kind = MKT_VALUE_COUNT,
+     .offset = CONFIG(high_percent),
+     .minimum = 1,
+     .maximum = 100,
+     .standard = "80",
+     .help = "With `ssd`: when so many percent of `memory` are in use, data begins to move out."},
+    {.key = "low_watermark",
+     .kind = MKT_VALUE_COUNT,
+     .offset = CONFIG(low_percent),
+     .minimum = 1,
+     .maximum = 100,
+     .standard = "70",
+     .help = "With `ssd`: until no more than so many percent are; at most `high_watermark`."},
+    {.key = "promote_after",
+     .kind = MKT_VALUE_COUNT,
+     .offset = CONFIG(promote_after),
+     .maximum = 255,
+     .standard = "2",
+     .help =
+         "With `ssd`: so many reads of a piece of data bring it back into memory as a whole, where "
+         "there is room below `high_watermark`; `0`: none does."},
+    {.key = "ssd_queue_depth",
+     .kind = MKT_VALUE_COUNT,
+     .offset = CONFIG(ssd_queue_depth),
+     .minimum = 1,
+     .maximum = 1024,
+     .standard = "32",
+     .help = "Reads or writes that one transfer has under way at a time on those disks."},
     {.key = "background",
      .kind = MKT_VALUE_BACKGROUND,
      .offset = CONFIG(background_rate),
@@ -195,6 +251,12 @@ static const struct mkt_schema_field rule_fields[] = {
      .help =
          "Whether the newest version is saved when the market is told to end (SIGTERM), also in "
          "mode `memory`, before what has no `backup`."},
+    {.key = "pin",
+     .kind = MKT_VALUE_YES_NO,
+     .offset = RULE(pin),
+     .maximum = 1,
+     .standard_text = "`false`",
+     .help = "Whether the data stays in memory where it would move to `ssd`."},
     {.key = "stage_in",
      .kind = MKT_VALUE_YES_NO,
      .offset = RULE(stage_in),

@@ -56,6 +56,8 @@ const char *mkt_schema_notation(enum mkt_value_kind kind)
         return "async, close or none";
     case MKT_VALUE_YES_NO:
         return "true or false";
+    case MKT_VALUE_FOLDERS:
+        return "an absolute path, or several with colons between";
     case MKT_VALUE_PATTERN:
         return "a pattern of 1 to 4096 characters";
     case MKT_VALUE_DATASETS:
@@ -266,6 +268,25 @@ static enum mkt_status set_pattern(const struct mkt_schema_field *field, const c
     return MKT_OK;
 }
 
+static enum mkt_status set_folders(const struct mkt_schema_field *field, const char *value,
+                                   char *folders_out, struct mkt_error *error)
+{
+    const char *end;
+
+    for (const char *folder = value;; folder = end + 1) {
+        end = strchrnul(folder, ':');
+        if (*folder != '/')
+            return bad_value(field, value, error);
+        if (!*end)
+            break;
+    }
+    if (strlen(value) >= MKT_CONFIG_FOLDERS_BYTES)
+        return mkt_error_set(error, MKT_INVALID, "'%s' takes paths of together at most %d bytes",
+                             field->key, MKT_CONFIG_FOLDERS_BYTES - 1);
+    strcpy(folders_out, value);
+    return MKT_OK;
+}
+
 static enum mkt_status set_level(const struct mkt_schema_field *field, const char *value,
                                  uint32_t *level_out, struct mkt_error *error)
 {
@@ -309,6 +330,8 @@ enum mkt_status mkt_schema_set(const struct mkt_schema_field *field, const char 
         return set_word(field, value, yes_no, at, error);
     case MKT_VALUE_PUBLISH:
         return set_publish(field, value, at, error);
+    case MKT_VALUE_FOLDERS:
+        return set_folders(field, value, at, error);
     case MKT_VALUE_PATTERN:
         return set_pattern(field, value, at, error);
     case MKT_VALUE_DATASETS:
@@ -408,6 +431,7 @@ const char *mkt_schema_show(const struct mkt_schema_field *field, const void *ba
     case MKT_VALUE_SIZE:
     case MKT_VALUE_SIZE_OR_PERCENT:
     case MKT_VALUE_LEVEL:
+    case MKT_VALUE_FOLDERS:
     case MKT_VALUE_BACKGROUND:
         break; /* of resources, which h5market stat shows */
     }

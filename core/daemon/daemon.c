@@ -3,6 +3,7 @@
 #include "core/base/clock.h"
 #include "core/daemon/archiver.h"
 #include "core/daemon/drain.h"
+#include "core/daemon/moves.h"
 #include "core/daemon/pages.h"
 #include "core/daemon/stubs.h"
 
@@ -240,6 +241,7 @@ static void on_second(uv_timer_t *timer)
 
     mkt_stubs_scan(daemon->stubs);
     mkt_pages_tick(daemon->pages, now_ms);
+    mkt_moves_second(daemon->moves);
     mkt_keeper_tick(daemon->keeper);
     mkt_folder_rotate_log(&daemon->folder);
     check_idle(daemon, now_ms);
@@ -389,6 +391,10 @@ enum mkt_status mkt_daemon_create(const struct mkt_daemon_options *options,
         uv_loop_init(&daemon->loop) != 0)
         goto err_daemon;
     mkt_arenas_init(&daemon->arenas, options->medium, daemon->keeper);
+    status = mkt_moves_open(daemon, &daemon->moves, error);
+    if (status != MKT_OK)
+        goto err_parts;
+    status = mkt_error_set(error, MKT_NO_MEMORY, "out of memory");
     daemon->market = mkt_market_create(&daemon->limits, &mkt_shell_ops, daemon);
     daemon->rules = mkt_rules_cache_create();
     daemon->stubs = mkt_stubs_create(daemon);
@@ -397,6 +403,8 @@ enum mkt_status mkt_daemon_create(const struct mkt_daemon_options *options,
     if (!daemon->market || !daemon->rules || !daemon->stubs || !daemon->pages || !daemon->archivers)
         goto err_parts;
     status = begin_life(daemon, error);
+    if (status == MKT_OK)
+        status = mkt_moves_go_on(daemon->moves, error);
     if (status != MKT_OK)
         goto err_parts;
     status = listen_or_go_on(daemon, error);
@@ -430,12 +438,14 @@ err_parts:
         mkt_pages_stop(daemon->pages);
     if (daemon->archivers)
         mkt_archivers_stop(daemon->archivers);
+    mkt_moves_stop(daemon->moves);
     uv_run(&daemon->loop, UV_RUN_DEFAULT);
     mkt_archivers_destroy(daemon->archivers);
     mkt_pages_destroy(daemon->pages);
     mkt_stubs_destroy(daemon->stubs);
     mkt_rules_cache_destroy(daemon->rules);
     mkt_market_destroy(daemon->market);
+    mkt_moves_destroy(daemon->moves);
     mkt_arenas_fini(&daemon->arenas);
     uv_loop_close(&daemon->loop);
 err_daemon:
@@ -481,6 +491,7 @@ static void close_handles(struct mkt_daemon *daemon)
     mkt_vigil_close(&daemon->vigil);
     mkt_pages_stop(daemon->pages);
     mkt_archivers_stop(daemon->archivers);
+    mkt_moves_stop(daemon->moves);
 }
 
 void mkt_daemon_destroy(struct mkt_daemon *daemon)
@@ -510,6 +521,7 @@ void mkt_daemon_destroy(struct mkt_daemon *daemon)
     mkt_stubs_destroy(daemon->stubs);
     mkt_rules_cache_destroy(daemon->rules);
     mkt_market_destroy(daemon->market);
+    mkt_moves_destroy(daemon->moves);
     mkt_arenas_fini(&daemon->arenas);
     uv_loop_close(&daemon->loop);
     close(daemon->spare_fd);

@@ -23,6 +23,7 @@ struct mkt_rules_cache;
 struct mkt_stubs;
 struct mkt_pages;
 struct mkt_archivers;
+struct mkt_moves;
 
 struct mkt_daemon {
     uv_loop_t loop;
@@ -39,6 +40,7 @@ struct mkt_daemon {
     struct mkt_stubs *stubs;
     struct mkt_pages *pages;
     struct mkt_archivers *archivers;
+    struct mkt_moves *moves; /* NULL: there is none */
     struct mkt_rules_cache *rules;
 
     int listen_fd,

@@ -3,13 +3,18 @@
  * STATUS, LIST and STAT as JSON. What programs may rely on:
  *   STATUS {"version","protocol","daemon","host","pid","uid","directory","config","log","uptime_s",
  *            "memory":{"limit_bytes","of_bytes","source","used_bytes","granted_bytes","published_bytes","live_bytes",
- *            "resident_bytes","arena_bytes","arenas"},"sessions","objects","versions","groups","waiting_opens",
+ *            "resident_bytes","arena_bytes","arenas"},
+ *            "tier":null|{"folders","limit_bytes","used_bytes","file_bytes","high_bytes","low_bytes","uses_direct",
+ *            "uses_uring","why_not","moves","moved_out_bytes","moved_in_bytes","reads"},
+ *            "waits":[{"for":"memory"|"read"|"version","program","pid","waited_ms","bytes","path","waits_on"}],
+ *            "sessions","objects","versions","groups","waiting_opens",
  *            "waiting_grants","unsaved_versions","unsaved_bytes","saved_versions","saved_bytes","yielded_ms","publishes","withdrawals","requests","replies","stubs","limits":{...}}
- *   LIST    {"objects":[{"object","path","newest_version","versions","readers","bytes","has_stub",
+ *   LIST
+ * {"objects":[{"object","path","newest_version","versions","readers","bytes","tier_bytes","has_stub",
  *            "writer":null|{"program","pid","ranks"},"mode","durability","priority","backup","keeps_datasets",
  *            "saving":null|SAVING}]}
  *   STAT    one such object, with
- * "all_versions":[{"version","newest","hidden","age_s","age_ms","published_unix","data_bytes","image_bytes",
+ * "all_versions":[{"version","newest","hidden","age_s","age_ms","published_unix","data_bytes","tier_bytes","image_bytes",
  *            "index_bytes","pieces","arrays","readers","saving":SAVING}]
  *   SAVING  {"state":"memory"|"unsaved"|"saving"|"failing"|"saved","tries","retry_s":null|seconds,
  *            "failure":null|text}; of an object: of its newest version, null if there is none.
@@ -17,6 +22,7 @@
  */
 #include "core/base/clock.h"
 #include "core/daemon/daemon.h"
+#include "core/daemon/moves.h"
 #include "core/daemon/stubs.h"
 
 #include <jansson.h>
@@ -74,6 +80,52 @@ static json_t *memory_json(const struct mkt_daemon *daemon, const struct mkt_mar
                         number_json(mkt_arenas_resident_bytes(&daemon->arenas)));
     json_object_set_new(json, "arena_bytes", number_json(daemon->limits.arena_bytes));
     json_object_set_new(json, "arenas", number_json(usage->arenas));
+    return json;
+}
+
+static json_t *tier_json(const struct mkt_daemon *daemon, const struct mkt_market_usage *usage)
+{
+    struct mkt_ssd_usage files;
+    json_t *json = json_object();
+
+    mkt_moves_usage(daemon->moves, &files);
+    json_object_set_new(json, "folders", text_json(daemon->config.ssd));
+    json_object_set_new(json, "limit_bytes", number_json(usage->tier_limit_bytes));
+    json_object_set_new(json, "used_bytes", number_json(usage->tier_bytes));
+    json_object_set_new(json, "file_bytes", number_json(files.file_bytes));
+    json_object_set_new(json, "high_bytes", number_json(daemon->limits.tier_high_bytes));
+    json_object_set_new(json, "low_bytes", number_json(daemon->limits.tier_low_bytes));
+    json_object_set_new(json, "uses_direct", json_boolean(files.uses_direct));
+    json_object_set_new(json, "uses_uring", json_boolean(files.uses_uring));
+    json_object_set_new(json, "why_not", text_json(files.why_not));
+    json_object_set_new(json, "moves", number_json(usage->moves));
+    json_object_set_new(json, "moved_out_bytes", number_json(usage->moved_out_bytes));
+    json_object_set_new(json, "moved_in_bytes", number_json(usage->moved_in_bytes));
+    json_object_set_new(json, "reads", number_json(usage->fetches));
+    return json;
+}
+
+static void add_wait(void *context, const struct mkt_wait_info *info)
+{
+    static const char *const kinds[] = {
+        [MKT_WAIT_MEMORY] = "memory", [MKT_WAIT_FETCH] = "read", [MKT_WAIT_OPEN] = "version"};
+    json_t *json = json_object();
+
+    json_object_set_new(json, "for", json_string(kinds[info->kind]));
+    json_object_set_new(json, "program", text_json(info->program));
+    json_object_set_new(json, "pid", number_json(info->pid));
+    json_object_set_new(json, "waited_ms", number_json(info->waited_ms));
+    json_object_set_new(json, "bytes", number_json(info->bytes));
+    json_object_set_new(json, "path", text_json(info->path));
+    json_object_set_new(json, "waits_on", text_json(info->waits_on));
+    json_array_append_new(context, json);
+}
+
+static json_t *waits_json(const struct mkt_daemon *daemon)
+{
+    json_t *json = json_array();
+
+    mkt_market_each_wait(daemon->market, mkt_now_ms(), add_wait, json);
     return json;
 }
 
@@ -171,6 +223,8 @@ static json_t *status_json(const struct mkt_daemon *daemon)
     json_object_set_new(json, "uptime_s", number_json((mkt_now_ms() - daemon->started_ms) / 1000));
     add_keeper(json, daemon);
     json_object_set_new(json, "memory", memory_json(daemon, &usage));
+    json_object_set_new(json, "tier", daemon->moves ? tier_json(daemon, &usage) : json_null());
+    json_object_set_new(json, "waits", waits_json(daemon));
     add_counts(json, daemon, &usage);
     json_object_set_new(json, "limits", limits_json(daemon));
     return json;
@@ -219,6 +273,7 @@ static json_t *object_json(const struct mkt_object_info *info)
     json_object_set_new(json, "versions", number_json(info->versions));
     json_object_set_new(json, "readers", number_json(info->readers));
     json_object_set_new(json, "bytes", number_json(info->bytes));
+    json_object_set_new(json, "tier_bytes", number_json(info->tier_bytes));
     json_object_set_new(json, "has_stub", json_boolean(info->has_stub));
     if (info->has_writer) {
         writer = json_object();
@@ -267,6 +322,7 @@ static void add_version(void *context, const struct mkt_version_info *info)
     json_object_set_new(json, "age_ms", number_json(age_ms));
     json_object_set_new(json, "published_unix", number_json((uint64_t)time(NULL) - age_s));
     json_object_set_new(json, "data_bytes", number_json(info->data_bytes));
+    json_object_set_new(json, "tier_bytes", number_json(info->tier_bytes));
     json_object_set_new(json, "image_bytes", number_json(info->image_bytes));
     json_object_set_new(json, "index_bytes", number_json(info->index_bytes));
     json_object_set_new(json, "pieces", number_json(info->pieces));

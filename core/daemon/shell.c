@@ -4,6 +4,7 @@
 #include "core/daemon/archiver.h"
 #include "core/daemon/daemon.h"
 #include "core/daemon/drain.h"
+#include "core/daemon/moves.h"
 #include "core/daemon/pages.h"
 #include "core/daemon/stubs.h"
 
@@ -164,6 +165,21 @@ static void op_drop_stub(void *context, const uint8_t object[MKT_ID_BYTES])
     mkt_stubs_drop(daemon->stubs, object, true);
 }
 
+static void op_move_out(void *context, uint64_t move, const struct mkt_extent *memory)
+{
+    mkt_moves_out(((struct mkt_daemon *)context)->moves, move, memory);
+}
+
+static void op_move_in(void *context, uint64_t move, const struct mkt_market_reading *reading)
+{
+    mkt_moves_in(((struct mkt_daemon *)context)->moves, move, reading);
+}
+
+static void op_drop_cold(void *context, const struct mkt_extent *cold)
+{
+    mkt_moves_drop_cold(((struct mkt_daemon *)context)->moves, cold);
+}
+
 static void op_refuse(void *context, uint64_t session, const char *why)
 {
     struct mkt_connection *connection = mkt_shell_find(context, session);
@@ -202,6 +218,9 @@ const struct mkt_market_ops mkt_shell_ops = {
     .grow = op_grow,
     .freed = NULL, /* pages.c asks when it wants to know */
     .drop_stub = op_drop_stub,
+    .move_out = op_move_out,
+    .move_in = op_move_in,
+    .drop_cold = op_drop_cold,
     .refuse = op_refuse,
     .reserve = op_reserve,
     .append = op_append,
@@ -336,6 +355,7 @@ static void handle_greeted(struct mkt_daemon *daemon, struct mkt_connection *con
     case MKT_MSG_ADD:
     case MKT_MSG_TOUCH:
     case MKT_MSG_LOOKUP:
+    case MKT_MSG_FETCH:
     case MKT_MSG_CLOSE:
     case MKT_MSG_WITHDRAW:
     case MKT_MSG_SAVE_NEXT:

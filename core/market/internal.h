@@ -270,7 +270,7 @@ struct group {
     uint32_t intent, mode, wait_ms, writer_timeout_ms, keep, publish_close;
     uint32_t durability, priority;
     uint64_t version, after_ms;
-    bool has_stub, has_name, backup, read_only;
+    bool has_stub, has_name, backup, pin, read_only;
     struct owned_name name;
     char *set;
 

@@ -33,6 +33,7 @@
 #ifndef MKT_MARKET_MARKET_H
 #define MKT_MARKET_MARKET_H
 
+#include "core/geometry/cost.h"
 #include "core/wire/messages.h"
 
 struct mkt_market;
@@ -56,7 +57,8 @@ struct mkt_market_limits {
     uint64_t tier_least_bytes;                /* smaller pieces stay in memory */
     uint64_t tier_high_bytes, tier_low_bytes; /* memory in use: above the one pieces move out, until
                                                  below the other */
-    uint32_t promote_after;   /* so many reads of a piece bring it back into memory; 0: none does */
+    uint32_t promote_after; /* so many reads of a piece bring it back into memory; 0: none does */
+    struct mkt_speeds tier_speeds;
     uint64_t background_rate; /* bytes a second that archivers move; MKT_BACKGROUND_YIELDS: all
                                  that they can while no program reads or writes, else none */
 };
@@ -139,8 +141,9 @@ void mkt_market_moved(struct mkt_market *market, uint64_t move, enum mkt_status 
                       const struct mkt_extent *cold, uint64_t now_ms);
 /* After a restart: asks again for what was under way. */
 void mkt_market_move_again(struct mkt_market *market);
-/* True if a piece lies there. */
-bool mkt_market_is_cold(const struct mkt_market *market, const struct mkt_extent *cold);
+/* Everything that lies in the tier, some of it more than once. */
+typedef void (*mkt_cold_fn)(void *context, const struct mkt_extent *cold);
+void mkt_market_each_cold(const struct mkt_market *market, mkt_cold_fn fn, void *context);
 
 /* A session whose client connected anew: sends its last answer again, since it may have been lost
  * on the way. What the client asked up to *processed_out (0: nothing) has been handled and must not
@@ -198,7 +201,7 @@ struct mkt_object_info {
     const char *path;
     uint64_t newest_version; /* 0: none yet */
     uint32_t versions, readers;
-    uint64_t bytes;
+    uint64_t bytes, tier_bytes; /* of all; of these, what isn't in memory */
     bool has_writer, has_stub;
     const char *writer_program;
     uint32_t writer_pid, writer_ranks;
@@ -210,6 +213,7 @@ struct mkt_object_info {
 };
 struct mkt_version_info {
     uint64_t version, published_ms, data_bytes, image_bytes, index_bytes, pieces;
+    uint64_t tier_bytes; /* of the data: what isn't in memory */
     uint32_t arrays, readers;
     bool newest; /* the one that readers get */
     bool hidden; /* from readers, by `publish: close N` */
@@ -223,6 +227,23 @@ void mkt_market_each_version(const struct mkt_market *market, const uint8_t obje
 /* The object that a name stands for now; false: none. */
 bool mkt_market_resolve(const struct mkt_market *market, const struct mkt_name *name,
                         uint8_t object_out[MKT_ID_BYTES]);
+
+/* Who waits for whom or for what, now. */
+enum mkt_wait_kind {
+    MKT_WAIT_MEMORY, /* to write */
+    MKT_WAIT_FETCH,  /* for memory, to read what lies in the tier */
+    MKT_WAIT_OPEN    /* for a version */
+};
+struct mkt_wait_info {
+    enum mkt_wait_kind kind;
+    const char *program;
+    uint32_t pid;
+    uint64_t waited_ms, bytes;   /* bytes: 0 for an open */
+    const char *path, *waits_on; /* of an open; waits_on: its writer, empty if there is none */
+};
+typedef void (*mkt_wait_fn)(void *context, const struct mkt_wait_info *info);
+void mkt_market_each_wait(const struct mkt_market *market, uint64_t now_ms, mkt_wait_fn fn,
+                          void *context);
 
 struct mkt_session_info {
     uint64_t session;

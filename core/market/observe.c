@@ -93,6 +93,17 @@ static struct mkt_saving_info describe_saving(const struct version *version)
     return info;
 }
 
+static uint64_t tier_bytes(const struct version *version)
+{
+    uint64_t bytes = 0;
+
+    for (uint64_t p = 0; p < version->pieces; p++) {
+        const struct held_piece *piece = version->piece[p];
+        bytes += piece->data.length == 0 ? piece->cold.length : 0;
+    }
+    return bytes;
+}
+
 static void describe_object(const struct object *object, struct mkt_object_info *info)
 {
     const struct version *version, *newest = mkt_version_visible(object);
@@ -113,6 +124,7 @@ static void describe_object(const struct object *object, struct mkt_object_info 
     memcpy(info->object, object->id, MKT_ID_BYTES);
     DL_FOREACH (object->versions, version) {
         info->readers += version->readers;
+        info->tier_bytes += tier_bytes(version);
         info->bytes += version->data_bytes + (version->image ? version->image->extent.length : 0) +
                        version->index.length;
     }
@@ -145,6 +157,7 @@ void mkt_market_each_version(const struct mkt_market *market, const uint8_t id[M
             .version = version->number,
             .published_ms = version->published_ms,
             .data_bytes = version->data_bytes,
+            .tier_bytes = tier_bytes(version),
             .image_bytes = version->image ? version->image->extent.length : 0,
             .index_bytes = version->index.length,
             .pieces = version->pieces,
@@ -156,6 +169,56 @@ void mkt_market_each_version(const struct mkt_market *market, const uint8_t id[M
 
         fn(context, &info);
     }
+}
+
+/* ---- who waits ---- */
+
+static struct mkt_wait_info wait_of(const struct session *session, enum mkt_wait_kind kind)
+{
+    return (struct mkt_wait_info){
+        .kind = kind, .program = session->program, .pid = session->pid, .path = "", .waits_on = ""};
+}
+
+static void each_open(const struct mkt_market *market, uint64_t now_ms, mkt_wait_fn fn,
+                      void *context)
+{
+    const struct group *group;
+
+    DL_FOREACH (market->timed, group) {
+        const struct session *session = group->member[0].session;
+
+        if (group->state != GROUP_WAITING || !session)
+            continue;
+        struct mkt_wait_info info = wait_of(session, MKT_WAIT_OPEN);
+        info.waited_ms = now_ms - group->started_ms;
+        info.path = group->name.path;
+        info.waits_on = group->waits_on;
+        fn(context, &info);
+    }
+}
+
+void mkt_market_each_wait(const struct mkt_market *market, uint64_t now_ms, mkt_wait_fn fn,
+                          void *context)
+{
+    const struct grant_wait *wait;
+    const struct move *move;
+
+    DL_FOREACH (market->grant_waits, wait) {
+        struct mkt_wait_info info = wait_of(wait->session, MKT_WAIT_MEMORY);
+
+        info.waited_ms = now_ms - wait->started_ms;
+        info.bytes = wait->bytes;
+        fn(context, &info);
+    }
+    DL_FOREACH (market->moves, move) {
+        if (move->begun)
+            continue;
+        struct mkt_wait_info info = wait_of(move->session, MKT_WAIT_FETCH);
+        info.waited_ms = now_ms + market->limits.full_timeout_ms - move->deadline_ms;
+        info.bytes = move->length;
+        fn(context, &info);
+    }
+    each_open(market, now_ms, fn, context);
 }
 
 bool mkt_market_resolve(const struct mkt_market *market, const struct mkt_name *name,

@@ -486,6 +486,7 @@ static void begin_writing(struct mkt_market *market, struct group *group, struct
     object->durability = group->durability ? group->durability : MKT_DURABILITY_ASYNC;
     object->priority = group->priority;
     object->backup = group->backup;
+    object->pin = group->pin;
     object->writer_session = group->member[0].session->id;
     begin(market, group, GROUP_WRITING, object, version);
     mkt_open_wake(market, object, now_ms);
@@ -618,6 +619,7 @@ static enum mkt_status take_request(struct group *group, const struct mkt_msg_op
     group->durability = open->durability;
     group->priority = open->priority;
     group->backup = open->backup;
+    group->pin = open->pin;
     group->version = open->version;
     group->after_ms = open->after_ms;
     group->read_only = open->read_only;

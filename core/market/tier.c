@@ -379,19 +379,22 @@ static bool spans_are_valid(const struct mkt_span *spans, uint32_t count, uint64
     return count > 0;
 }
 
-/* The whole piece, if it is to stay or if that is what is wanted. */
-static void set_extent(struct move *move, bool keep)
+/* What is wanted, or the whole piece: if it is to stay, or if that takes no longer. */
+static void set_extent(const struct mkt_market *market, struct move *move)
 {
-    const struct mkt_span *last = &move->span[move->spans - 1];
+    const struct mkt_market_limits *limits = &market->limits;
     uint64_t length = move->piece->cold.length;
 
-    move->keeps = keep;
-    move->from = keep ? 0 : move->span[0].offset & ~(uint64_t)(BLOCK_BYTES - 1);
-    move->length = (keep ? length : last->offset + last->length) - move->from;
-    if (!keep)
-        return;
-    move->span[0] = (struct mkt_span){0, length};
-    move->spans = 1;
+    move->keeps = limits->promote_after > 0 && move->piece->reads >= limits->promote_after &&
+                  fits_well(market, length);
+    if (move->keeps ||
+        mkt_cost_prefers_whole(&limits->tier_speeds, move->span, move->spans, length)) {
+        move->span[0] = (struct mkt_span){0, length};
+        move->spans = 1;
+    }
+    const struct mkt_span *last = &move->span[move->spans - 1];
+    move->from = move->span[0].offset & ~(uint64_t)(BLOCK_BYTES - 1);
+    move->length = last->offset + last->length - move->from;
 }
 
 static struct move *fetch_create(struct mkt_market *market, struct session *session,
@@ -442,9 +445,7 @@ void mkt_tier_fetch(struct mkt_market *market, struct session *session, const st
         return;
     }
     piece->reads += piece->reads < UINT8_MAX;
-    set_extent(move, market->limits.promote_after > 0 &&
-                         piece->reads >= market->limits.promote_after &&
-                         fits_well(market, piece->cold.length));
+    set_extent(market, move);
     mkt_note_deadline(market, move->deadline_ms);
 }
 
@@ -568,20 +569,21 @@ void mkt_market_move_again(struct mkt_market *market)
     }
 }
 
-bool mkt_market_is_cold(const struct mkt_market *market, const struct mkt_extent *cold)
+void mkt_market_each_cold(const struct mkt_market *market, mkt_cold_fn fn, void *context)
 {
     const struct version *version;
+    const struct move *move;
 
     DL_FOREACH2 (market->versions, version, all_next) {
         for (uint64_t p = 0; p < version->pieces; p++) {
-            const struct mkt_extent *place = &version->piece[p]->cold;
-
-            if (place->length > 0 && place->arena == cold->arena && place->offset == cold->offset &&
-                place->generation == cold->generation)
-                return true;
+            if (version->piece[p]->cold.length > 0)
+                fn(context, &version->piece[p]->cold);
         }
     }
-    return false;
+    DL_FOREACH (market->moves, move) {
+        if (move->piece->cold.length > 0)
+            fn(context, &move->piece->cold);
+    }
 }
 
 /* ---- who goes, and time ---- */

@@ -87,6 +87,7 @@ static void walk_open(struct mkt_codec *codec, struct mkt_msg_open *open)
     mkt_codec_range(codec, &open->durability, 0, MKT_DURABILITY_NONE);
     mkt_codec_u32(codec, &open->priority);
     mkt_codec_bool(codec, &open->backup);
+    mkt_codec_bool(codec, &open->pin);
     mkt_codec_bool(codec, &open->read_only);
     mkt_codec_bool(codec, &open->has_stub);
     mkt_codec_bytes(codec, &open->set);

@@ -197,6 +197,7 @@ struct mkt_msg_open {
     uint32_t durability;    /* CREATE, READ_WRITE, mode BOTH: enum mkt_durability; 0 = ASYNC */
     uint32_t priority;      /* CREATE, READ_WRITE: of its saves, the highest first */
     bool backup;            /* CREATE, READ_WRITE: saved at the market's end, whatever its mode */
+    bool pin;               /* CREATE, READ_WRITE: it stays in memory */
     bool read_only;         /* READ_WRITE: the file on disk may not be written by this user */
     bool has_stub; /* name.object is the object of a stub that stands there; its descriptor rides
                       along at create */

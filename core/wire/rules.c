@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* A rule takes no less than this. */
-#define RULE_MIN_BYTES 48
+#define RULE_MIN_BYTES 52
 
 static void walk_rule(struct mkt_codec *codec, struct mkt_rule *rule, struct mkt_bytes *pattern,
                       struct mkt_bytes *datasets)
@@ -20,6 +20,7 @@ static void walk_rule(struct mkt_codec *codec, struct mkt_rule *rule, struct mkt
     mkt_codec_range(codec, &rule->durability, 0, MKT_DURABILITY_NONE);
     mkt_codec_u32(codec, &rule->priority);
     mkt_codec_range(codec, &rule->backup, 0, 1);
+    mkt_codec_range(codec, &rule->pin, 0, 1);
     mkt_codec_range(codec, &rule->stage_in, 0, 1);
     mkt_codec_u32(codec, &rule->exit_wait_ms);
     mkt_codec_bytes(codec, datasets);
@@ -197,6 +198,7 @@ void mkt_rule_apply(struct mkt_rule *rule, const struct mkt_rule *found)
         rule->durability = found->durability;
     rule->priority = found->priority;
     rule->backup = found->backup;
+    rule->pin = found->pin;
     rule->stage_in = found->stage_in;
     if (found->exit_wait_ms != 0)
         rule->exit_wait_ms = found->exit_wait_ms;

@@ -32,6 +32,7 @@ struct mkt_rule {
     uint32_t durability;    /* enum mkt_durability; 0: the default */
     uint32_t priority;      /* of its saves, the highest first */
     uint32_t backup;        /* 1: saved at the market's end, whatever the mode */
+    uint32_t pin;           /* 1: it stays in memory where it would move to a tier below */
     uint32_t stage_in;      /* 1: a real file is loaded by its first reader */
     uint32_t exit_wait_ms;  /* see MKT_EXIT_WAIT_NEVER; 0: the default */
     /* For datasets in the file: "MPATTERN\n" and "BPATTERN\n", mode memory and both, in order;

@@ -17,6 +17,7 @@ enum {
 struct kept {
     struct kept *next;
     struct mkt_extent place;
+    bool is_known;
     uint8_t bytes[];
 };
 
@@ -45,6 +46,10 @@ void tier_begin(struct mkt_market_limits *limits)
         limits->memory_bytes / 100 * (one_in(3) ? chance(10, 100) : chance(0, 8));
     limits->tier_low_bytes = limits->tier_high_bytes / 100 * chance(0, 100);
     limits->promote_after = (uint32_t)chance(0, 3);
+    if (one_in(2))
+        limits->tier_speeds = (struct mkt_speeds){.bytes_per_s = chance(1, 100) << 20,
+                                                  .latency_ns = (uint32_t)chance(1, 100) * 1000,
+                                                  .queue_depth = (uint32_t)chance(1, 8)};
 }
 
 static struct kept **find(const struct mkt_extent *place)
@@ -181,11 +186,23 @@ void tier_act(void)
     world.moves++;
 }
 
+static void note_known(void *context, const struct mkt_extent *cold)
+{
+    struct kept *kept = *find(cold);
+
+    (void)context;
+    SIM_CHECK(kept, "a piece is to be in the tier, and isn't there");
+    kept->is_known = true;
+}
+
 void tier_restart(void)
 {
     moves = 0;
+    for (struct kept *kept = all; kept; kept = kept->next)
+        kept->is_known = false;
+    mkt_market_each_cold(world.market, note_known, NULL);
     for (struct kept **link = &all; *link;) {
-        if (mkt_market_is_cold(world.market, &(*link)->place))
+        if ((*link)->is_known)
             link = &(*link)->next;
         else
             drop(link);

@@ -66,6 +66,7 @@ static inline void sample_open(uint64_t *state, struct message_sample *sample)
     open->has_stub = random_below(state, 2) == 1;
     open->durability = (uint32_t)random_below(state, MKT_DURABILITY_NONE + 1);
     open->backup = random_below(state, 2) == 1;
+    open->pin = random_below(state, 2) == 1;
     open->read_only = random_below(state, 2) == 1;
     open->set = sample_text(state, sample);
     sample_name(state, sample, &open->name);
@@ -145,6 +146,15 @@ static inline void sample_small(uint64_t *state, struct message_sample *sample)
         msg->release.count = (uint32_t)random_below(state, 9);
         sample_fill(state, sample->extents, sizeof(sample->extents));
         msg->release.extents = msg->release.count > 0 ? sample->extents : NULL;
+        break;
+    case MKT_MSG_FETCH:
+        msg->fetch.count = 1 + (uint32_t)random_below(state, 8);
+        sample_fill(state, sample->records, msg->fetch.count * sizeof(struct mkt_span));
+        msg->fetch.spans = (const struct mkt_span *)sample->records;
+        break;
+    case MKT_MSG_FETCHED:
+        sample_fill(state, &msg->fetched, sizeof(msg->fetched));
+        msg->fetched.owned = random_below(state, 2) == 1;
         break;
     case MKT_MSG_MAPPED:
         sample->has_fd = random_below(state, 2) == 1;
