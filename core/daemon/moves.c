@@ -12,10 +12,11 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-#define THREADS      4
-#define TIDY_SECONDS 5
-#define PROBE_BYTES  (8u << 20) /* to measure speeds with */
-#define PROBE_READS  32
+#define THREADS         4
+#define TIDY_SECONDS    5
+#define LIMIT_MIN_BYTES ((uint64_t)16 << 20)
+#define PROBE_BYTES     (8u << 20) /* to measure speeds with */
+#define PROBE_READS     32
 
 /*
  * queued ─▶ a thread does it ─▶ done ─▶ the loop tells the market
@@ -285,24 +286,58 @@ static unsigned split(char *list, const char *folders[MKT_SSD_FOLDERS_MAX])
     return count;
 }
 
+/* A folder that isn't there yet will be on the file system of its parent. */
+static bool look_at_disk(const char *folder, struct statvfs *about_out)
+{
+    char parent[PATH_MAX];
+
+    if (statvfs(folder, about_out) == 0)
+        return true;
+    snprintf(parent, sizeof(parent), "%s", folder);
+    char *slash = strrchr(parent, '/');
+    if (slash && slash[1] == '\0' && slash > parent) {
+        *slash = '\0';
+        slash = strrchr(parent, '/');
+    }
+    if (!slash)
+        return false;
+    slash[slash == parent] = '\0';
+    return statvfs(parent, about_out) == 0;
+}
+
+/* What is free where the folders are, each file system once. */
+static uint64_t free_bytes(const char *const *folders, unsigned count)
+{
+    unsigned long seen[MKT_SSD_FOLDERS_MAX];
+    unsigned disks = 0, at;
+    uint64_t bytes = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        struct statvfs about;
+
+        if (!look_at_disk(folders[i], &about))
+            continue;
+        for (at = 0; at < disks && seen[at] != about.f_fsid; at++)
+            ;
+        if (at < disks)
+            continue;
+        seen[disks++] = about.f_fsid;
+        bytes += (uint64_t)about.f_bavail * about.f_frsize;
+    }
+    return bytes;
+}
+
 /* A market has one for life, however many workers. */
 static uint64_t limit_of(const struct mkt_daemon *daemon, const char *const *folders,
                          unsigned count)
 {
     const struct mkt_config *config = &daemon->config;
-    uint64_t bytes = 0;
 
     if (daemon->limits.tier_bytes > 0)
         return daemon->limits.tier_bytes;
     if (config->ssd_bytes > 0)
         return config->ssd_bytes;
-    for (unsigned i = 0; i < count; i++) {
-        struct statvfs about;
-
-        if (statvfs(folders[i], &about) == 0)
-            bytes += about.f_bavail * about.f_frsize / 100 * config->ssd_percent;
-    }
-    return bytes;
+    return free_bytes(folders, count) / 100 * config->ssd_percent;
 }
 
 static void set_limits(struct mkt_daemon *daemon, uint64_t tier_bytes)
@@ -413,6 +448,11 @@ static enum mkt_status open_ssd(struct mkt_moves *moves, struct mkt_error *error
                                             .name = name,
                                             .limit_bytes = limit_of(moves->daemon, folders, count),
                                             .queue_depth = config->ssd_queue_depth};
+    if (options.limit_bytes < LIMIT_MIN_BYTES)
+        return mkt_error_set(error, MKT_NO_SPACE,
+                             "there is no room for a tier below memory in %s (`ssd`): of what is "
+                             "free there `ssd_size` gives it %llu MiB",
+                             config->ssd, (unsigned long long)options.limit_bytes >> 20);
     enum mkt_status status = mkt_ssd_open(&options, &moves->ssd, error);
     if (status != MKT_OK)
         return status;

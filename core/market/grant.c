@@ -29,6 +29,7 @@ static enum mkt_status grow(struct mkt_market *market)
         return status;
     }
     market->arena[market->arenas++] = space;
+    market->no_arena.text[0] = '\0'; /* it may have been on the way to a failure */
     return MKT_OK;
 }
 

@@ -12,6 +12,7 @@ Four ways, each against what the program and a reader see natively:
 Exit status 1 if anything differs; each differing seed is shrunk to the fewest steps that still do.
 """
 import argparse
+import json
 import os
 import re
 import shutil
@@ -137,6 +138,19 @@ APART = {
 }
 
 
+# As little as can be stays in memory.
+TIER = """
+memory: 64MiB
+ssd: {folder}
+ssd_size: 1GiB
+ssd_least: 1
+high_watermark: 1
+low_watermark: 1
+promote_after: 3
+files: [{{match: "**", mode: memory}}]
+"""
+
+
 def first_difference(want, got):
     wanted, gotten = want.splitlines(), got.splitlines()
     for number in range(max(len(wanted), len(gotten))):
@@ -205,6 +219,7 @@ def parse():
     parser.add_argument("--storage", action="store_true", help="compare sizes and states of storage, too")
     parser.add_argument("--reload", metavar="LIB",
                         help="reload.c: each reopening starts from the file on disk")
+    parser.add_argument("--tier", action="store_true", help="in a market that moves everything to its tier")
     parser.add_argument("--reports", type=int, default=10, help="seeds to shrink and print")
     options = parser.parse_args()
     options.program = os.path.abspath(options.program) if os.path.sep in options.program else options.program
@@ -218,6 +233,10 @@ def main():
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     bad, crashed = [], 0
     with tempfile.TemporaryDirectory(prefix="differential.", dir=memory) as top:
+        if options.tier:
+            os.environ["H5MARKET_CONFIG"] = os.path.join(top, "rules.yaml")
+            with open(os.environ["H5MARKET_CONFIG"], "w", encoding="utf-8") as rules:
+                rules.write(TIER.format(folder=os.path.join(tempfile.gettempdir(), "differential.tier")))
         if options.reload:
             os.environ["H5MARKET_CONFIG"] = os.path.join(top, "rules.yaml")
             os.environ["DIFFERENTIAL_RELOADED"] = os.path.join(top, "reloaded")
@@ -235,6 +254,11 @@ def main():
         if options.reload:
             with open(os.environ["DIFFERENTIAL_RELOADED"], encoding="utf-8") as reloaded:
                 print(f"differential: {len(reloaded.readlines())} opens found their file on disk")
+        if options.tier:
+            tier = json.loads(subprocess.run(["h5market", "stat", "--json"], check=True,
+                                             stdout=subprocess.PIPE).stdout)["tier"]
+            print(f"differential: {tier['moved_out_bytes']} bytes moved out, {tier['reads']} reads from there")
+            assert tier["moved_out_bytes"] > 0 and tier["reads"] > 0
         for seed, ways in bad[:options.reports]:
             report(options, top, seed, ways)
     apart = [seed for seed, _ in bad if seed in APART]
