@@ -47,7 +47,7 @@ static enum mkt_status alloc_in(struct mkt_market *market, uint32_t at, uint64_t
 }
 
 static enum mkt_status alloc(struct mkt_market *market, uint64_t bytes, uint64_t align,
-                             bool over_limit, struct mkt_extent *extent_out)
+                             enum bytes_use use, struct mkt_extent *extent_out)
 {
     uint64_t limit = market->limits.memory_bytes;
     enum mkt_status status;
@@ -55,8 +55,10 @@ static enum mkt_status alloc(struct mkt_market *market, uint64_t bytes, uint64_t
     if (bytes > market->limits.arena_bytes)
         return MKT_NO_SPACE;
     bytes = mkt_round_granule(bytes);
-    if (over_limit)
+    if (use == BYTES_INDEX)
         limit += limit / 50;
+    else if (use == BYTES_GRANT)
+        limit -= mkt_tier_reserve(market);
     if (bytes > limit || market->used_bytes > limit - bytes)
         return MKT_NO_SPACE;
     for (uint32_t at = 0; at < market->arenas; at++) {
@@ -78,12 +80,12 @@ const char *mkt_bytes_why(const struct mkt_market *market, enum mkt_status statu
 
 /* What is on disk as well gives way. */
 enum mkt_status mkt_bytes_alloc(struct mkt_market *market, uint64_t bytes, uint64_t align,
-                                bool over_limit, struct mkt_extent *extent_out)
+                                enum bytes_use use, struct mkt_extent *extent_out)
 {
     enum mkt_status status;
 
     do
-        status = alloc(market, bytes, align, over_limit, extent_out);
+        status = alloc(market, bytes, align, use, extent_out);
     while (status == MKT_NO_SPACE && bytes <= market->limits.arena_bytes &&
            bytes <= market->limits.memory_bytes && mkt_save_evict(market));
     return status;
@@ -159,13 +161,13 @@ static enum mkt_status grant(struct mkt_market *market, struct session *session,
                              uint64_t align, struct mkt_extent *extent_out)
 {
     enum mkt_status status =
-        mkt_bytes_alloc(market, bytes, alignment(bytes, align), false, extent_out);
+        mkt_bytes_alloc(market, bytes, alignment(bytes, align), BYTES_GRANT, extent_out);
 
     /* Small arenas have no aligned place for what fits into them otherwise. */
     if (status == MKT_NO_SPACE && align < alignment(bytes, align))
         status =
             mkt_bytes_alloc(market, bytes, align > MKT_EXTENT_GRANULE ? align : MKT_EXTENT_GRANULE,
-                            false, extent_out);
+                            BYTES_GRANT, extent_out);
     if (status != MKT_OK)
         return status;
     status = mkt_ranges_put(&session->grants, extent_out);
@@ -254,6 +256,12 @@ static void describe_use(const struct mkt_market *market, char *text, size_t cap
         text, capacity, "in use: %s, of which published %s and granted to programs %s",
         mkt_size_text(usage.used_bytes, size[0]), mkt_size_text(usage.published_bytes, size[1]),
         mkt_size_text(usage.granted_bytes, size[2]));
+    if (market->limits.tier_bytes > 0 && at < capacity)
+        at += (size_t)snprintf(text + at, capacity - at,
+                               "; below memory (`ssd`) %s of %s, %s kept free to read it",
+                               mkt_size_text(market->tier_bytes, size[0]),
+                               mkt_size_text(market->limits.tier_bytes, size[1]),
+                               mkt_size_text(mkt_tier_reserve(market), size[2]));
     for (int i = 0; i < 3 && largest.object[i] && at < capacity; i++) {
         const char *path = mkt_path_text(largest.object[i]->name.path);
         size_t length = strlen(path);

@@ -388,8 +388,9 @@ struct mkt_market {
     bool has_save_news; /* a failure may be there of which no program was told */
     struct move *moves; /* in the order in which they were asked for; see tier.c */
     uint32_t moves_begun;
-    bool empties;           /* above the high mark, and not yet below the low one */
-    uint64_t leaving_bytes; /* on their way out */
+    bool empties;                /* above the high mark, and not yet below the low one */
+    uint64_t leaving_bytes;      /* on their way out */
+    uint64_t largest_cold_bytes; /* of the pieces that ever lay there */
     uint64_t tier_bytes, tier_pause_ms, last_move, last_turn;
     uint64_t moved_out_bytes, moved_in_bytes, fetches;
     uint64_t now_ms;           /* of the call in hand */
@@ -463,9 +464,15 @@ bool mkt_session_give(struct mkt_market *market, struct session *session,
                       const struct mkt_extent *extent);
 
 /* ---- grant.c: arenas and waits for their bytes ---- */
-/* `over_limit`: an index may use a little more than the limit. MKT_NO_SPACE, MKT_NO_MEMORY. */
+/* Who writes leaves room for reads from the tier; an index may use a little more than the limit. */
+enum bytes_use {
+    BYTES_GRANT,
+    BYTES_READ,
+    BYTES_INDEX
+};
+/* MKT_NO_SPACE, MKT_NO_MEMORY. */
 enum mkt_status mkt_bytes_alloc(struct mkt_market *market, uint64_t bytes, uint64_t align,
-                                bool over_limit, struct mkt_extent *extent_out);
+                                enum bytes_use use, struct mkt_extent *extent_out);
 /* What to say of its failure: cause and remedy where it is known. */
 const char *mkt_bytes_why(const struct mkt_market *market, enum mkt_status status);
 void mkt_bytes_free(struct mkt_market *market, const struct mkt_extent *extent);
@@ -635,6 +642,8 @@ void mkt_tier_fetch(struct mkt_market *market, struct session *session, const st
 bool mkt_tier_cancel(struct mkt_market *market, struct session *session, uint64_t request);
 /* Starts moves: reads that waited for memory, and what is to leave it. */
 void mkt_tier_serve(struct mkt_market *market);
+/* Memory that writers don't get, so that whoever reads what lies there makes progress. */
+uint64_t mkt_tier_reserve(const struct mkt_market *market);
 void mkt_tier_tick(struct mkt_market *market);
 void mkt_tier_forget(struct mkt_market *market, const struct session *session);
 void mkt_tier_forget_version(struct mkt_market *market, const struct version *version);

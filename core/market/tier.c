@@ -200,12 +200,18 @@ static bool has_room(struct mkt_market *market, uint64_t bytes)
     return false;
 }
 
+uint64_t mkt_tier_reserve(const struct mkt_market *market)
+{
+    uint64_t half = market->limits.memory_bytes / 2;
+
+    return market->largest_cold_bytes < half ? market->largest_cold_bytes : half;
+}
+
 /* So many bytes ought to leave memory, beside those that are leaving. */
 static uint64_t excess(struct mkt_market *market)
 {
     const struct mkt_market_limits *limits = &market->limits;
     uint64_t used = market->used_bytes - market->leaving_bytes, wanted = 0;
-    const struct move *move;
 
     if (market->used_bytes > limits->tier_high_bytes)
         market->empties = true;
@@ -213,12 +219,8 @@ static uint64_t excess(struct mkt_market *market)
         market->empties = false;
     if (market->grant_waits)
         wanted = market->grant_waits->bytes;
-    DL_FOREACH (market->moves, move) {
-        if (!move->begun)
-            wanted += move->length;
-    }
-    wanted = wanted < limits->memory_bytes ? wanted : limits->memory_bytes;
-    uint64_t goal = limits->memory_bytes - wanted;
+    uint64_t goal = limits->memory_bytes - mkt_tier_reserve(market);
+    goal -= wanted < goal ? wanted : goal;
     if (market->empties && limits->tier_low_bytes < goal)
         goal = limits->tier_low_bytes;
     return used > goal ? used - goal : 0;
@@ -300,7 +302,7 @@ static bool start_coming(struct mkt_market *market, struct move *move)
         move_free(market, move);
         return true;
     }
-    status = mkt_bytes_alloc(market, move->length, BLOCK_BYTES, false, &move->memory);
+    status = mkt_bytes_alloc(market, move->length, BLOCK_BYTES, BYTES_READ, &move->memory);
     if (status == MKT_NO_SPACE)
         return false;
     if (status != MKT_OK)
@@ -463,6 +465,8 @@ static void moved_out(struct mkt_market *market, struct move *move, enum mkt_sta
         piece->cold = *cold;
         piece->cold.length = piece->data.length;
         market->tier_bytes += piece->cold.length;
+        if (piece->cold.length > market->largest_cold_bytes)
+            market->largest_cold_bytes = mkt_round_granule(piece->cold.length);
         market->moved_out_bytes += piece->cold.length;
         /* Somebody may have it open by now, or a new version share it: then it stays as well. */
         if (move->version && move->version->pins == 0 && piece->versions == 1 &&

@@ -257,7 +257,7 @@ static enum mkt_status write_index(struct mkt_market *market, struct version *ve
     if (status != MKT_OK)
         return mkt_error_set(error, status, "its index could not be built: %s",
                              mkt_status_text(status));
-    status = mkt_bytes_alloc(market, length, MKT_EXTENT_GRANULE, true, &version->index);
+    status = mkt_bytes_alloc(market, length, MKT_EXTENT_GRANULE, BYTES_INDEX, &version->index);
     if (status == MKT_OK) {
         version->index.length = length;
         mkt_op_write(market, &version->index, bytes);
