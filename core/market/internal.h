@@ -115,7 +115,6 @@ struct held_piece {
     uint32_t element_bytes;
     bool published; /* in a version of its group: its bytes never change any more */
     uint8_t reads;  /* from the tier */
-    uint16_t moves; /* of the references: moves that aren't over */
     uint32_t record_bytes;
     uint64_t stamp;
     struct mkt_extent data, cold,

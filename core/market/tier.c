@@ -72,7 +72,6 @@ static void move_free(struct mkt_market *market, struct move *move)
     market->moves_begun -= move->begun;
     if (move->begun && !move->in)
         market->leaving_bytes -= mkt_round_granule(move->memory.length);
-    move->piece->moves--;
     mkt_piece_drop(market, move->piece);
     free(move->span);
     free(move);
@@ -88,7 +87,6 @@ static struct move *move_create(struct mkt_market *market, struct held_piece *pi
     move->in = in;
     move->piece = piece;
     piece->references++;
-    piece->moves++;
     DL_APPEND(market->moves, move);
     return move;
 }
@@ -107,7 +105,7 @@ static void begin(struct mkt_market *market, struct move *move)
 static bool may_leave(const struct mkt_market *market, const struct held_piece *piece)
 {
     return piece->data.length >= market->limits.tier_least_bytes && piece->data.length > 0 &&
-           piece->versions == 1 && piece->moves == 0 && piece->references == 1;
+           piece->references == 1; /* the version's */
 }
 
 static struct held_piece *first_to_leave(const struct mkt_market *market, struct version *version)
@@ -180,8 +178,7 @@ static bool drop_a_copy(struct mkt_market *market)
         for (uint64_t p = 0; version->pins == 0 && p < version->pieces; p++) {
             struct held_piece *piece = version->piece[p];
 
-            if (piece->cold.length > 0 && piece->data.length > 0 && piece->moves == 0 &&
-                piece->versions == 1) {
+            if (piece->cold.length > 0 && piece->data.length > 0 && piece->references == 1) {
                 mkt_tier_drop(market, piece);
                 return true;
             }
@@ -469,8 +466,7 @@ static void moved_out(struct mkt_market *market, struct move *move, enum mkt_sta
             market->largest_cold_bytes = mkt_round_granule(piece->cold.length);
         market->moved_out_bytes += piece->cold.length;
         /* Somebody may have it open by now, or a new version share it: then it stays as well. */
-        if (move->version && move->version->pins == 0 && piece->versions == 1 &&
-            piece->references == 2)
+        if (move->version && move->version->pins == 0 && piece->references == 2)
             leave(market, piece, move->version);
     }
     move_free(market, move);

@@ -179,7 +179,7 @@ static void step(void)
         count += choices_of(&world.process[i], &choice[count]);
     if (world.removals > 0)
         choice[count++] = (struct choice){EVENT_STUB, NULL};
-    if (tier_can_act())
+    if (tier_can_act() && (count == 0 || one_in(world.tier_pace)))
         choice[count++] = (struct choice){EVENT_TIER, NULL};
     if (count == 0) {
         bool waits = false;

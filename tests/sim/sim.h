@@ -252,6 +252,7 @@ struct world {
     uint8_t removed_path[16];
     uint64_t last_ino, saves;
     unsigned archivers;
+    unsigned tier_pace; /* moves end the later, the higher it is */
     bool meddled;       /* somebody withdrew, removed or replaced a file */
     bool archivers_end; /* no new ones, and none fails */
 

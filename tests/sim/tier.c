@@ -38,9 +38,10 @@ static uint64_t last_place;
 void tier_begin(struct mkt_market_limits *limits)
 {
     moves = 0;
+    world.tier_pace = (unsigned)chance(1, 30);
     if (one_in(2))
         return;
-    limits->tier_bytes = chance(1, 64) << 10;
+    limits->tier_bytes = one_in(2) ? chance(64, 2048) : chance(1, 64) << 10;
     limits->tier_least_bytes = one_in(2) ? 0 : chance(1, 128);
     limits->tier_high_bytes =
         limits->memory_bytes / 100 * (one_in(3) ? chance(10, 100) : chance(0, 8));
