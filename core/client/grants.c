@@ -6,6 +6,7 @@
  */
 #include "core/base/clock.h"
 #include "core/base/fault.h"
+#include "core/base/log.h"
 #include "core/client/internal.h"
 #include <stdlib.h>
 #include <string.h>
@@ -102,11 +103,18 @@ static bool pool_uncut(struct mkt_pool *pool, const struct mkt_extent *extent)
     return false;
 }
 
+void mkt_client_told(void *context, const struct mkt_bytes *text)
+{
+    (void)context;
+    mkt_log_warning("memory", "%.*s", (int)text->length, (const char *)text->data);
+}
+
 static enum mkt_status ask_grant(struct mkt_client *client, uint64_t bytes, uint64_t align,
                                  struct mkt_extent *extent_out, struct mkt_error *error)
 {
     struct mkt_wait wait = {.deadline_ms = mkt_now_ms() + client->full_timeout_ms + GRANT_MARGIN_MS,
-                            .ping = true};
+                            .ping = true,
+                            .told = mkt_client_told};
     struct mkt_msg reply,
         request = {.type = MKT_MSG_GRANT, .grant = {.bytes = bytes, .align = align}};
     enum mkt_status status =

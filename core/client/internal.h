@@ -59,6 +59,8 @@ void mkt_client_file_leave(struct mkt_client *client, uint64_t file);
 bool mkt_client_file_is_last_writer(const struct mkt_client *client, uint64_t file);
 
 /* ---- grants.c ---- */
+/* For struct mkt_wait: says to the user why it waits. */
+void mkt_client_told(void *context, const struct mkt_bytes *text);
 /* Takes over a grant. Failure to note it gives it back. */
 void mkt_pool_add(struct mkt_client *client, const struct mkt_extent *grant);
 /* Queues what gives everything unused back. */

@@ -732,10 +732,13 @@ static enum mkt_status await_number(struct mkt_link *link, uint64_t number,
         enum mkt_status status = next_frame(link, sleeps, reply_out, &fd, error);
         if (status == MKT_OK && reply_out->request > 0 && reply_out->request < link->next_request)
             acknowledge(link, reply_out->request);
-        if (status == MKT_OK && reply_out->request == number) {
+        if (status == MKT_OK && reply_out->request == number &&
+            reply_out->type != MKT_MSG_WAITING) {
             *fd_out = fd;
             return MKT_OK;
         }
+        if (status == MKT_OK && reply_out->request == number && wait->told != NULL)
+            wait->told(wait->context, &reply_out->waiting.text);
         if (status == MKT_OK) {
             if (fd >= 0)
                 close(fd);

@@ -49,6 +49,7 @@ struct mkt_wait {
     bool ping; /* the answer may rightly take long: ask now and then whether the daemon lives */
     bool (*tick)(void *context);      /* every 100 to 250 ms; true ends the wait. NULL: none */
     void (*meanwhile)(void *context); /* once, when the request has left. NULL: nothing to do */
+    void (*told)(void *context, const struct mkt_bytes *text); /* WAITING. NULL: not wanted */
     void *context;
 };
 #define MKT_WAIT_REPLY ((struct mkt_wait){.deadline_ms = UINT64_MAX})

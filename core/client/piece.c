@@ -101,7 +101,7 @@ static enum mkt_status ask(struct mkt_client *client, const struct mkt_piece_sou
                            uint32_t count, struct mkt_msg_fetched *fetched_out,
                            struct mkt_error *error)
 {
-    struct mkt_wait wait = {.deadline_ms = UINT64_MAX, .ping = true};
+    struct mkt_wait wait = {.deadline_ms = UINT64_MAX, .ping = true, .told = mkt_client_told};
     struct mkt_msg reply, request = {.type = MKT_MSG_FETCH,
                                      .fetch = {.file = source->file,
                                                .identity = source->identity,

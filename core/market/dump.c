@@ -26,9 +26,9 @@ _Static_assert(sizeof(struct object) == 376, "see above");
 _Static_assert(sizeof(struct group_array) == 408, "see above");
 _Static_assert(sizeof(struct member) == 72, "see above");
 _Static_assert(sizeof(struct group) == 1096, "see above");
-_Static_assert(sizeof(struct grant_wait) == 64, "see above");
+_Static_assert(sizeof(struct grant_wait) == 72, "see above");
 _Static_assert(sizeof(struct save_wait) == 64, "see above");
-_Static_assert(sizeof(struct move) == 128, "see above");
+_Static_assert(sizeof(struct move) == 144, "see above");
 
 /* What was read so far, by number. */
 struct table {

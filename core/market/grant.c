@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE_BYTES 4096
-#define PAGED_FROM (64u << 10) /* grants from this size on start at a page */
+#define PAGE_BYTES    4096
+#define TELL_AGAIN_MS 10000u
+#define PAGED_FROM    (64u << 10) /* grants from this size on start at a page */
 
 static enum mkt_status grow(struct mkt_market *market)
 {
@@ -274,6 +275,84 @@ static void describe_use(const struct mkt_market *market, char *text, size_t cap
     }
 }
 
+/* ---- who holds what ---- */
+
+static uint64_t bytes_in_memory(const struct version *version)
+{
+    uint64_t bytes = version->index.length + (version->image ? version->image->extent.length : 0);
+
+    for (uint64_t p = 0; p < version->pieces; p++)
+        bytes += version->piece[p]->data.length;
+    return bytes;
+}
+
+static const struct session *who_has_open(const struct mkt_market *market,
+                                          const struct version *version)
+{
+    const struct group *group, *next;
+
+    HASH_ITER (hh, market->groups, group, next) {
+        for (uint32_t r = 0; group->version_open == version && r < group->size; r++) {
+            if (group->member[r].session)
+                return group->member[r].session;
+        }
+    }
+    return NULL;
+}
+
+/* What takes the most: "'out.h5' version 17 (1 GiB) is open in analysis (pid 4711)". */
+static void describe_holder(const struct mkt_market *market, char *text, size_t capacity)
+{
+    const struct version *version, *largest = NULL;
+    uint64_t most = 0;
+    char size[32];
+
+    DL_FOREACH2 (market->versions, version, all_next) {
+        uint64_t bytes = bytes_in_memory(version);
+
+        /* Of equals the one that somebody has open. */
+        if (bytes > most || (bytes == most && largest && largest->pins == 0 && version->pins > 0)) {
+            largest = version;
+            most = bytes;
+        }
+    }
+    if (!largest) {
+        snprintf(text, capacity, "all of it is being written by programs");
+        return;
+    }
+    const struct session *session = who_has_open(market, largest);
+    int at = snprintf(text, capacity, "'%s' version %llu (%s) ",
+                      mkt_path_text(largest->object->name.path),
+                      (unsigned long long)largest->number, mkt_size_text(most, size));
+    if (at < 0 || (size_t)at >= capacity)
+        return;
+    if (session)
+        snprintf(text + at, capacity - (size_t)at, "is open in %s (pid %u)", session->program,
+                 session->pid);
+    else
+        snprintf(text + at, capacity - (size_t)at, "%s",
+                 mkt_save_is_owed(largest) ? "isn't on disk yet"
+                 : market->limits.tier_bytes > 0
+                     ? "is the largest; the tier below memory is slower "
+                       "than its writers, or full"
+                     : "is kept in memory (`keep`, `h5market rm`)");
+}
+
+uint64_t mkt_tell_waiting(struct mkt_market *market, struct session *session, uint64_t request,
+                          uint64_t bytes, uint64_t started_ms)
+{
+    struct mkt_msg msg = {.type = MKT_MSG_WAITING, .request = request};
+    char text[MKT_ERROR_TEXT_BYTES], holder[700], size[32];
+    static const struct mkt_extent nothing;
+
+    describe_holder(market, holder, sizeof(holder));
+    snprintf(text, sizeof(text), "waiting %.0f s for %s of memory: %s",
+             (double)(market->now_ms - started_ms) / 1000, mkt_size_text(bytes, size), holder);
+    msg.waiting.text = (struct mkt_bytes){text, (uint32_t)strlen(text)};
+    mkt_op_send(market, session, &msg, &nothing);
+    return market->now_ms + TELL_AGAIN_MS;
+}
+
 static void refuse_too_large(struct mkt_market *market, struct session *session, uint64_t request,
                              uint64_t bytes)
 {
@@ -311,10 +390,12 @@ static void enqueue(struct mkt_market *market, struct session *session, const st
                                 .bytes = msg->grant.bytes,
                                 .align = msg->grant.align,
                                 .started_ms = now_ms,
-                                .deadline_ms = now_ms + market->limits.full_timeout_ms};
+                                .deadline_ms = now_ms + market->limits.full_timeout_ms,
+                                .tell_ms = now_ms + MKT_TELL_FIRST_MS};
     DL_APPEND(market->grant_waits, wait);
     market->waiting_grants++;
-    mkt_note_deadline(market, wait->deadline_ms);
+    mkt_note_deadline(market,
+                      wait->tell_ms < wait->deadline_ms ? wait->tell_ms : wait->deadline_ms);
 }
 
 void mkt_grant_request(struct mkt_market *market, struct session *session,
@@ -406,6 +487,9 @@ void mkt_grant_tick(struct mkt_market *market, uint64_t now_ms)
     char size[2][32], use[800];
 
     DL_FOREACH_SAFE (market->grant_waits, wait, next) {
+        if (wait->deadline_ms > now_ms && wait->tell_ms <= now_ms)
+            wait->tell_ms = mkt_tell_waiting(market, wait->session, wait->request, wait->bytes,
+                                             wait->started_ms);
         if (wait->deadline_ms > now_ms)
             continue;
         describe_use(market, use, sizeof(use));

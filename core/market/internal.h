@@ -300,6 +300,7 @@ struct group {
 struct grant_wait {
     struct session *session;
     uint64_t request, bytes, align, started_ms, deadline_ms;
+    uint64_t tell_ms; /* when its program is told why it waits */
     struct grant_wait *prev, *next;
 };
 
@@ -315,7 +316,7 @@ struct move {
     uint32_t spans;
     struct mkt_span *span;   /* IN: what is wanted of it */
     struct session *session; /* IN: who waits for it; NULL: nobody any more */
-    uint64_t request, deadline_ms;
+    uint64_t request, started_ms, deadline_ms, tell_ms;
     struct move *prev, *next;
 };
 
@@ -417,6 +418,10 @@ void mkt_reply(struct mkt_market *market, struct session *session, const struct 
 void mkt_reply_error(struct mkt_market *market, struct session *session, uint64_t request,
                      enum mkt_status status, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+/* Tells a program that waits for memory since started_ms on whom; returns when to tell it again. */
+uint64_t mkt_tell_waiting(struct mkt_market *market, struct session *session, uint64_t request,
+                          uint64_t bytes, uint64_t started_ms);
+#define MKT_TELL_FIRST_MS 2000u
 void mkt_refuse(struct mkt_market *market, struct session *session, const char *why);
 /* What every entry does at its end: ended groups go, and their bytes serve who waits. */
 void mkt_settle(struct mkt_market *market);

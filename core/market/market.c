@@ -372,7 +372,8 @@ void mkt_market_tick(struct mkt_market *market, uint64_t now_ms)
         mkt_note_deadline(market, group->deadline_ms);
     }
     DL_FOREACH (market->grant_waits, wait) {
-        mkt_note_deadline(market, wait->deadline_ms);
+        mkt_note_deadline(market,
+                          wait->tell_ms < wait->deadline_ms ? wait->tell_ms : wait->deadline_ms);
     }
     mkt_save_tick(market);
     mkt_tier_tick(market);

@@ -214,7 +214,7 @@ void mkt_market_each_wait(const struct mkt_market *market, uint64_t now_ms, mkt_
         if (move->begun)
             continue;
         struct mkt_wait_info info = wait_of(move->session, MKT_WAIT_FETCH);
-        info.waited_ms = now_ms + market->limits.full_timeout_ms - move->deadline_ms;
+        info.waited_ms = now_ms - move->started_ms;
         info.bytes = move->length;
         fn(context, &info);
     }

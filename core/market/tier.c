@@ -412,8 +412,16 @@ static struct move *fetch_create(struct mkt_market *market, struct session *sess
     move->spans = fetch->count;
     move->session = session;
     move->request = msg->request;
+    move->started_ms = market->now_ms;
     move->deadline_ms = market->now_ms + market->limits.full_timeout_ms;
+    move->tell_ms = market->now_ms + MKT_TELL_FIRST_MS;
     return move;
+}
+
+static void note_deadline(struct mkt_market *market, const struct move *move)
+{
+    mkt_note_deadline(market,
+                      move->tell_ms < move->deadline_ms ? move->tell_ms : move->deadline_ms);
 }
 
 void mkt_tier_fetch(struct mkt_market *market, struct session *session, const struct mkt_msg *msg)
@@ -445,7 +453,7 @@ void mkt_tier_fetch(struct mkt_market *market, struct session *session, const st
     }
     piece->reads += piece->reads < UINT8_MAX;
     set_extent(market, move);
-    mkt_note_deadline(market, move->deadline_ms);
+    note_deadline(market, move);
 }
 
 /* ---- moves that ended ---- */
@@ -641,8 +649,11 @@ void mkt_tier_tick(struct mkt_market *market)
     DL_FOREACH_SAFE (market->moves, move, next) {
         if (move->begun)
             continue;
+        if (move->deadline_ms > market->now_ms && move->tell_ms <= market->now_ms)
+            move->tell_ms = mkt_tell_waiting(market, move->session, move->request, move->length,
+                                             move->started_ms);
         if (move->deadline_ms > market->now_ms) {
-            mkt_note_deadline(market, move->deadline_ms);
+            note_deadline(market, move);
             continue;
         }
         snprintf(text, sizeof(text),

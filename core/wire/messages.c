@@ -230,6 +230,9 @@ static void walk_request(struct mkt_codec *codec, struct mkt_msg *msg)
     case MKT_MSG_FETCH:
         walk_fetch(codec, &msg->fetch);
         break;
+    case MKT_MSG_WAITING:
+        mkt_codec_bytes(codec, &msg->waiting.text);
+        break;
     case MKT_MSG_FETCHED:
         walk_fetched(codec, &msg->fetched);
         break;

@@ -32,6 +32,7 @@
  * - DRAIN: DRAINING
  * - FETCH: FETCHED; may wait
  * - RELEASE, CLOSE, CANCEL: none
+ * A GRANT or FETCH that waits long gets WAITING now and then, which is no answer.
  */
 #ifndef MKT_WIRE_MESSAGES_H
 #define MKT_WIRE_MESSAGES_H
@@ -103,6 +104,7 @@ enum mkt_msg_type {
     MKT_MSG_DRAINING,
     MKT_MSG_FETCH,
     MKT_MSG_FETCHED,
+    MKT_MSG_WAITING,
     MKT_MSG_TYPE_END
 };
 
@@ -364,6 +366,10 @@ struct mkt_msg_fetched {
     bool owned; /* the client's to RELEASE; else the piece's own place in memory */
 };
 
+struct mkt_msg_waiting { /* of the request: how long by now, for what, and on whom */
+    struct mkt_bytes text;
+};
+
 struct mkt_msg_stop { /* MKT_STALE: not everything is saved yet; MKT_BUSY: something would be lost
                        */
     bool discard;     /* also when versions exist only in memory */
@@ -405,6 +411,7 @@ struct mkt_msg {
         struct mkt_msg_save_state save_state;
         struct mkt_msg_fetch fetch;
         struct mkt_msg_fetched fetched;
+        struct mkt_msg_waiting waiting;
     };
 };
 

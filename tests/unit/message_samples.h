@@ -152,6 +152,9 @@ static inline void sample_small(uint64_t *state, struct message_sample *sample)
         sample_fill(state, sample->records, msg->fetch.count * sizeof(struct mkt_span));
         msg->fetch.spans = (const struct mkt_span *)sample->records;
         break;
+    case MKT_MSG_WAITING:
+        msg->waiting.text = sample_text(state, sample);
+        break;
     case MKT_MSG_FETCHED:
         sample_fill(state, &msg->fetched, sizeof(msg->fetched));
         msg->fetched.owned = random_below(state, 2) == 1;

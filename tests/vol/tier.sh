@@ -151,11 +151,11 @@ all_die() {
 gone() { ! kill -0 "$1" 2>/dev/null; }
 
 everything_full() {
-    rules 32MiB "ssd_size: 16MiB" "full_timeout: 2s"
+    rules 32MiB "ssd_size: 16MiB" "full_timeout: 3s"
     write_files 1
     one "create g.h5" "make d $N" "putall d 1" close
     run 1 "$H5DO" "create h.h5" "make d $N" "putall d 1" "close" "create i.h5" "make d $N" "putall d 1" close
-    says "the market is full" "memory" "ssd"
+    says "h5market: waiting 2 s for" "of memory: '$PWD/" "the market is full" "memory" "ssd"
     one "open f1.h5" "check d 1" close "open g.h5" "check d 1" close
     # What is withdrawn makes room.
     run 0 h5market rm -q f1.h5 g.h5
