@@ -96,11 +96,9 @@ static int live(const char *path, const char *notes_path, bool without_direct)
     return 0;
 }
 
-/* Runs it with a fault; returns waitpid's status. */
-static int run(const char *fault, bool without_direct)
+/* Runs this program with a fault; returns waitpid's status. */
+static int run_program(char *const arguments[], const char *fault)
 {
-    char *arguments[] = {
-        "test_ssd_points", "live", folder, notes, without_direct ? "cached" : NULL, NULL};
     pid_t child;
     int status;
 
@@ -110,6 +108,25 @@ static int run(const char *fault, bool without_direct)
     assert_int_equal(result, 0);
     assert_int_equal(waitpid(child, &status, 0), child);
     return status;
+}
+
+static int run(const char *fault, bool without_direct)
+{
+    char *arguments[] = {
+        "test_ssd_points", "live", folder, notes, without_direct ? "cached" : NULL, NULL};
+
+    return run_program(arguments, fault);
+}
+
+/* Opens and closes it. */
+static int open_once(const char *path)
+{
+    struct mkt_ssd *ssd = NULL;
+
+    if (open_medium(path, false, &ssd) != MKT_OK)
+        return 2;
+    mkt_ssd_close(ssd);
+    return 0;
 }
 
 /* ---- what must hold after it ---- */
@@ -347,16 +364,27 @@ static int read_with_error(const char *path)
 static void test_ssd_failed_read_retires_its_record(void **state)
 {
     char *arguments[] = {"test_ssd_points", "read", folder, NULL};
-    pid_t child;
-    int status;
 
     (void)state;
-    setenv("H5MARKET_FAULT", "file.read:error=IO_ERROR:1", 1);
-    int result = posix_spawn(&child, "/proc/self/exe", NULL, NULL, arguments, environ);
-    unsetenv("H5MARKET_FAULT");
-    assert_true(result == 0 && waitpid(child, &status, 0) == child);
+    int status = run_program(arguments, "file.read:error=IO_ERROR:1");
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* A device that can't be read for a while: nothing is cut off or removed. */
+static void test_ssd_unreadable_at_open_loses_nothing(void **state)
+{
+    char *arguments[] = {"test_ssd_points", "open", folder, NULL}, fault[64];
+
+    (void)state;
+    for (int pass = 1; pass < 9; pass++) {
+        int status = run("ssd.before-data:kill:12", false);
+        assert_true(WIFSIGNALED(status));
+        snprintf(fault, sizeof(fault), "ssd.scanned:error=IO_ERROR:%d", pass);
+        status = run_program(arguments, fault);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        check_after();
+    }
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -369,6 +397,7 @@ int main(int count, char **arguments)
         TEST(test_ssd_killed_in_recovery_loses_nothing),
         TEST(test_ssd_failed_write_frees_its_space),
         TEST(test_ssd_failed_read_retires_its_record),
+        TEST(test_ssd_unreadable_at_open_loses_nothing),
     };
 
     buffer = aligned_alloc(4096, BYTES_MAX);
@@ -378,6 +407,8 @@ int main(int count, char **arguments)
         return live(arguments[2], arguments[3], count > 4);
     if (count == 3 && strcmp(arguments[1], "read") == 0)
         return read_with_error(arguments[2]);
+    if (count == 3 && strcmp(arguments[1], "open") == 0)
+        return open_once(arguments[2]);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free(buffer);
     return failed;

@@ -6,6 +6,7 @@
 #include "media/ssd.h"
 #include "media/ssd_layout.h"
 #include "tests/unit/ssd_folder.h"
+#include "transport/crc32c.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -311,6 +312,27 @@ static void test_ssd_damaged_segment_header_costs_the_segment(void **state)
     }
 }
 
+static void test_ssd_segment_of_another_layout_is_left_alone(void **state)
+{
+    struct mkt_ssd_segment_disk header;
+    char name[32], path[600];
+
+    (void)state;
+    place_of(&records[0], name);
+    file_path(name, path);
+    int fd = open(path, O_RDWR);
+    assert_int_equal(pread(fd, &header, sizeof(header), 0), sizeof(header));
+    header.version++;
+    header.crc = 0;
+    header.crc = mkt_crc32c(0, &header, sizeof(header));
+    assert_int_equal(pwrite(fd, &header, sizeof(header), 0), sizeof(header));
+    close(fd);
+    struct mkt_ssd *ssd = open_medium();
+    assert_int_equal(read_whole(ssd, &records[0], 0), MKT_STALE);
+    mkt_ssd_close(ssd);
+    assert_int_equal(access(path, F_OK), 0);
+}
+
 /* ---- damage at random ---- */
 
 static void overwrite(int fd, uint64_t *random, uint64_t size)
@@ -598,6 +620,7 @@ int main(void)
         TEST(test_ssd_flipped_bit_costs_its_record_alone),
         TEST(test_ssd_damaged_block_spares_parts_beside_it),
         TEST(test_ssd_damaged_segment_header_costs_the_segment),
+        TEST(test_ssd_segment_of_another_layout_is_left_alone),
         TEST(test_ssd_random_damage_never_gives_wrong_bytes),
         TEST(test_ssd_header_in_users_data_is_no_record),
         TEST(test_ssd_reused_file_shows_none_of_its_former_records),
