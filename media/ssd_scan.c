@@ -26,6 +26,7 @@ struct window {
     char *bytes;
     uint64_t start, length, size; /* size: of the file, whole blocks */
     int fd;
+    bool has_failed; /* a part couldn't be read, so what is there isn't known */
 };
 
 /* The block at `at`; what follows is read with it, `ahead` bytes in all. NULL: it can't be read. */
@@ -40,6 +41,9 @@ static const char *block_at(struct window *window, uint64_t at, uint64_t ahead)
     do
         count = pread(window->fd, window->bytes, length, (off_t)at);
     while (count < 0 && errno == EINTR);
+    if (mkt_fault_point("ssd.scanned") != MKT_OK)
+        count = -1;
+    window->has_failed = window->has_failed || count < 0;
     window->start = at;
     window->length = count > 0 ? (uint64_t)count : 0;
     return window->length >= SSD_BLOCK ? window->bytes : NULL;
@@ -142,19 +146,28 @@ static enum mkt_status find_records(struct window *window, struct ssd_segment *s
     return status;
 }
 
-static bool read_segment_header(struct window *window, struct ssd_segment *segment,
-                                uint32_t *epoch_out)
+enum segment_kind {
+    SEGMENT_OURS,
+    SEGMENT_DAMAGED,
+    SEGMENT_OTHER /* of another layout, or it can't be read */
+};
+
+static enum segment_kind read_segment_header(struct window *window, struct ssd_segment *segment,
+                                             uint32_t *epoch_out)
 {
     struct mkt_ssd_segment_disk header;
     const char *block = block_at(window, 0, HEADER_BYTES);
 
     if (block == NULL)
-        return false;
+        return window->has_failed ? SEGMENT_OTHER : SEGMENT_DAMAGED;
     memcpy(&header, block, sizeof(header));
+    if (header.magic != MKT_SSD_SEGMENT_MAGIC || header.crc != mkt_ssd_segment_sum(&header))
+        return SEGMENT_DAMAGED;
+    if (header.version != MKT_SSD_LAYOUT_VERSION)
+        return SEGMENT_OTHER;
     segment->nonce = header.nonce;
     *epoch_out = header.epoch;
-    return header.magic == MKT_SSD_SEGMENT_MAGIC && header.version == MKT_SSD_LAYOUT_VERSION &&
-           header.id == segment->id && header.crc == mkt_ssd_segment_sum(&header);
+    return header.id == segment->id ? SEGMENT_OURS : SEGMENT_DAMAGED;
 }
 
 static void cut_end(struct ssd_segment *segment, uint64_t size)
@@ -164,7 +177,6 @@ static void cut_end(struct ssd_segment *segment, uint64_t size)
         mkt_log_warning("ssd", "can't cut %.1000s to %llu bytes: %s", segment->path,
                         (unsigned long long)segment->end, strerror(errno));
     (void)mkt_fault_point("ssd.cut");
-    segment->bytes = segment->end;
 }
 
 /* Opens what the name stands for; false: it is no file of ours, or can't be opened, and is left
@@ -188,28 +200,54 @@ static bool open_segment(struct ssd_segment *segment, const char *name, uint64_t
     return false;
 }
 
-/* Puts the segment into the table, or says that it is of no use. */
-static bool adopt_segment(struct mkt_ssd *ssd, struct ssd_segment *segment, uint64_t size,
-                          uint32_t epoch)
+/* Puts the segment into the table. MKT_NOT_FOUND: it is of no use; MKT_NO_MEMORY. */
+static enum mkt_status adopt_segment(struct mkt_ssd *ssd, struct ssd_segment *segment,
+                                     uint64_t size)
 {
     struct ssd_segment *known;
 
     for (unsigned i = 0; i < segment->entries_count; i++)
-        if (segment->entries[i].record->disk.generation > epoch)
-            epoch = segment->entries[i].record->disk.generation;
-    if (epoch > ssd->epoch)
-        ssd->epoch = epoch;
+        if (segment->entries[i].record->disk.generation > ssd->epoch)
+            ssd->epoch = segment->entries[i].record->disk.generation;
     HASH_FIND(hh, ssd->segments, &segment->id, sizeof(segment->id), known);
     if (segment->live_count == 0 || known != NULL)
-        return false;
+        return MKT_NOT_FOUND;
     HASH_ADD(hh, ssd->segments, id, sizeof(segment->id), segment);
     HASH_FIND(hh, ssd->segments, &segment->id, sizeof(segment->id), known);
     if (known == NULL)
-        return false;
-    cut_end(segment, size);
+        return MKT_NO_MEMORY;
+    segment->bytes = size;
     segment->is_ready = true;
-    ssd->file_bytes += segment->bytes;
-    return true;
+    ssd->file_bytes += size;
+    return MKT_OK;
+}
+
+/* What becomes of a segment that was read. Where a part couldn't be read nothing is taken away: the
+ * next open may find more. */
+static enum mkt_status settle_segment(struct mkt_ssd *ssd, struct ssd_segment *segment,
+                                      const struct window *window, enum segment_kind kind)
+{
+    uint64_t size = window->size;
+
+    if (kind == SEGMENT_OURS && segment->live_count > 0 && !window->has_failed) {
+        cut_end(segment, size);
+        size = segment->end;
+    }
+    enum mkt_status status =
+        kind == SEGMENT_OURS ? adopt_segment(ssd, segment, size) : MKT_NOT_FOUND;
+    if (status == MKT_OK)
+        return MKT_OK;
+    if (status == MKT_NOT_FOUND && (kind == SEGMENT_OTHER || window->has_failed)) {
+        mkt_log_warning("ssd", "%.1000s is left alone: %s", segment->path,
+                        window->has_failed ? "it can't be read" : "it has another layout");
+    } else if (status == MKT_NOT_FOUND) {
+        char name[SSD_NAME_BYTES];
+        mkt_ssd_segment_name(segment->id, name);
+        mkt_log_info("ssd", "%.1000s holds no record of use and is removed", segment->path);
+        unlinkat(segment->folder->fd, name, 0);
+    }
+    mkt_ssd_segment_destroy(segment);
+    return status == MKT_NO_MEMORY ? status : MKT_OK;
 }
 
 static enum mkt_status scan_segment(struct mkt_ssd *ssd, struct ssd_folder *folder, char *buffer,
@@ -230,16 +268,13 @@ static enum mkt_status scan_segment(struct mkt_ssd *ssd, struct ssd_folder *fold
         return MKT_OK;
     }
     struct window window = {.bytes = buffer, .size = size, .fd = segment->file.fd};
-    if (read_segment_header(&window, segment, &epoch))
+    enum segment_kind kind = read_segment_header(&window, segment, &epoch);
+    if (kind == SEGMENT_OURS)
         status = find_records(&window, segment);
-    else
-        epoch = 0;
-    if (status == MKT_OK && adopt_segment(ssd, segment, size, epoch))
-        return MKT_OK;
-    if (status == MKT_OK) {
-        mkt_log_info("ssd", "%.1000s holds no record of use and is removed", segment->path);
-        unlinkat(folder->fd, name, 0);
-    }
+    if (epoch > ssd->epoch)
+        ssd->epoch = epoch;
+    if (status == MKT_OK)
+        return settle_segment(ssd, segment, &window, kind);
     mkt_ssd_segment_destroy(segment);
     return status;
 }

@@ -187,11 +187,20 @@ static bool enter(struct mkt_file_queue *queue)
     return false;
 }
 
+/* NULL: the ring is full of what the kernel doesn't take. */
+static struct io_uring_sqe *get_sqe(struct mkt_file_queue *queue)
+{
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&queue->ring);
+
+    if (sqe == NULL && io_uring_submit(&queue->ring) > 0)
+        sqe = io_uring_get_sqe(&queue->ring);
+    return sqe;
+}
+
 void mkt_file_queue_submit(struct mkt_file_queue *queue, struct mkt_file_request *request)
 {
     /* Without O_DIRECT the kernel copies in the call itself: a ring gains nothing. */
-    struct io_uring_sqe *sqe =
-        queue->has_ring && request->file->is_direct ? io_uring_get_sqe(&queue->ring) : NULL;
+    struct io_uring_sqe *sqe = queue->has_ring && request->file->is_direct ? get_sqe(queue) : NULL;
 
     if (sqe == NULL) {
         move_plainly(queue, request);

@@ -58,24 +58,41 @@ static inline unsigned list_segments(const char *path, char names[][32], unsigne
     return count;
 }
 
+static inline uint64_t pattern_word(uint64_t seed, uint64_t number)
+{
+    uint64_t word = seed * 0x9e3779b97f4a7c15u + number;
+
+    return random_next(&word);
+}
+
 static inline uint8_t pattern_byte(uint64_t seed, uint64_t at)
 {
-    uint64_t word = seed * 0x9e3779b97f4a7c15u + at / 8;
-
-    return (uint8_t)(random_next(&word) >> at % 8 * 8);
+    return (uint8_t)(pattern_word(seed, at / 8) >> at % 8 * 8);
 }
 
 static inline void fill_pattern(uint8_t *bytes, uint64_t count, uint64_t seed)
 {
-    for (uint64_t i = 0; i < count; i++)
-        bytes[i] = pattern_byte(seed, i);
+    for (uint64_t at = 0; at < count; at += 8) {
+        uint64_t word = pattern_word(seed, at / 8);
+        memcpy(bytes + at, &word, count - at < 8 ? count - at : 8);
+    }
 }
 
 /* True if `bytes` are those from `from` on of the pattern. */
 static inline bool is_pattern(const uint8_t *bytes, uint64_t from, uint64_t count, uint64_t seed)
 {
-    for (uint64_t i = 0; i < count; i++)
-        if (bytes[i] != pattern_byte(seed, from + i))
+    uint64_t at = 0;
+
+    for (; at < count && (from + at) % 8 != 0; at++)
+        if (bytes[at] != pattern_byte(seed, from + at))
+            return false;
+    for (; count - at >= 8; at += 8) {
+        uint64_t word = pattern_word(seed, (from + at) / 8);
+        if (memcmp(bytes + at, &word, 8) != 0)
+            return false;
+    }
+    for (; at < count; at++)
+        if (bytes[at] != pattern_byte(seed, from + at))
             return false;
     return true;
 }
