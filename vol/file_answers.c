@@ -80,11 +80,21 @@ static bool client_for(hid_t fapl, struct mkt_client **client_out)
     return false;
 }
 
+/* True if the rule sends the path to native, and no stub stands there: nothing need be asked. */
+static bool is_on_disk(const struct mkt_client *client, const char *path)
+{
+    struct mkt_rule rule;
+    mkt_client_rule(client, path, &rule);
+    return rule.mode == MKT_MODE_FILE && mkt_path_kind(path) != MKT_PATH_STUB;
+}
+
 static enum answer ask_accessible(const char *path, hid_t fapl)
 {
     struct mkt_client *client;
     if (!client_for(fapl, &client))
         return ANSWER_FAILED;
+    if (client && is_on_disk(client, path))
+        return ANSWER_NATIVE;
     struct mkt_open probe = {.path = path, .intent = MKT_INTENT_PROBE, .size = 1};
     struct mkt_opened opened = {0};
     struct mkt_error error;
@@ -102,6 +112,10 @@ static enum answer withdraw(const char *path, hid_t fapl)
     struct mkt_client *client;
     if (!client_for(fapl, &client))
         return ANSWER_FAILED;
+    if (client && is_on_disk(client, path)) {
+        mkt_client_withdraw_unheard(client, path);
+        return ANSWER_NATIVE;
+    }
     struct mkt_error error = {0};
     uint64_t versions = 0;
     enum mkt_status status =

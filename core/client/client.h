@@ -132,6 +132,10 @@ enum mkt_status mkt_client_commit(struct mkt_client *client, const struct mkt_co
  */
 enum mkt_status mkt_client_withdraw(struct mkt_client *client, const char *path,
                                     uint64_t *versions_out, struct mkt_error *error);
+/* Withdraws what is known by the file at the path, or by the place if nothing stands there, without
+ * waiting for the answer: native changes that file now, so a failure leaves what the market finds
+ * out by itself. */
+void mkt_client_withdraw_unheard(struct mkt_client *client, const char *path);
 /* Withdraws an object whose stub at `path` has just been replaced. MKT_NOT_FOUND: the daemon knew
  * already, or it was another market's. */
 enum mkt_status mkt_client_withdraw_replaced(struct mkt_client *client, const char *path,

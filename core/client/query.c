@@ -120,6 +120,21 @@ enum mkt_status mkt_client_withdraw_replaced(struct mkt_client *client, const ch
     return status;
 }
 
+/* Its answer is dropped when it comes, before the next one that is waited for. */
+void mkt_client_withdraw_unheard(struct mkt_client *client, const char *path)
+{
+    struct mkt_msg request = {.type = MKT_MSG_WITHDRAW};
+    struct mkt_place place;
+    struct mkt_error error;
+    if (mkt_client_check(client, &error) != MKT_OK ||
+        mkt_place_init(&place, path, &error) != MKT_OK)
+        return;
+    mkt_place_name(&place, &request.withdraw.name);
+    if (mkt_link_queue(&client->link, &request, &error) == MKT_OK)
+        (void)!mkt_link_flush(&client->link, &error);
+    mkt_place_fini(&place);
+}
+
 enum mkt_status mkt_client_drain(struct mkt_client *client, struct mkt_error *error)
 {
     struct mkt_msg reply, request = {.type = MKT_MSG_DRAIN};
