@@ -272,21 +272,6 @@ static enum mkt_status conflict(struct mkt_save_deposit *deposit, struct mkt_err
                          deposit->target.path);
 }
 
-static enum mkt_status sync_folder(const struct mkt_save_target *target, struct mkt_error *error)
-{
-    int folder = open(target->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0)
-        return mkt_save_failed(error, "can't open the folder", target->folder);
-    int failed = fsync(folder);
-    int reason = errno;
-    close(folder);
-    if (failed && reason != EINVAL) { /* a file system that has nothing to sync */
-        errno = reason;
-        return mkt_save_failed(error, "can't write the folder", target->folder);
-    }
-    return MKT_OK;
-}
-
 /* From here on the file is anybody's, and the market has to know of it however the attempt ends. */
 static void note_there(struct mkt_save_deposit *deposit)
 {
@@ -470,7 +455,7 @@ static enum mkt_status write_in_place(struct mkt_save_deposit *deposit,
 
 static enum mkt_status sync_placed(struct mkt_save_deposit *deposit, struct mkt_error *error)
 {
-    enum mkt_status status = sync_folder(&deposit->target, error);
+    enum mkt_status status = mkt_save_target_sync_folder(&deposit->target, error);
 
     if (status == MKT_OK)
         mkt_fault_point("archiver.folder-synced");
