@@ -176,6 +176,19 @@ attributes_stay() {
     tidy
 }
 
+# Hard links stay one file: it is written in place, and that is said.
+hard_links() {
+    both
+    HDF5_VOL_CONNECTOR='' write x.h5 1
+    ln x.h5 other.h5
+    write x.h5 5
+    saved 20000 || fail "not saved: $(cat state)"
+    native other.h5 5
+    [[ x.h5 -ef other.h5 ]] || fail "the links are two files"
+    logs "info    archiver: $PWD/x.h5 was written in place, since it has 2 hard links"
+    tidy
+}
+
 # A folder that can't be synced: the file's name there isn't safe, and that is said.
 folder_not_synced() {
     both

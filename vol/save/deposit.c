@@ -3,6 +3,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/fault.h"
+#include "core/base/log.h"
 #include "core/client/stub_layout.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -422,6 +423,17 @@ static enum mkt_status overwrite(struct mkt_save_deposit *deposit, int fd, struc
     return status;
 }
 
+/* Whoever relies on the old file being whole at each moment should know. */
+static void say_in_place(const struct mkt_save_target *target, const struct stat *info)
+{
+    if (info->st_nlink > 1)
+        mkt_log_info("archiver", "%s was written in place, since it has %lu hard links",
+                     target->path, (unsigned long)info->st_nlink);
+    else
+        mkt_log_info("archiver", "%s was written in place, since it is another user's",
+                     target->path);
+}
+
 /* Its hard links stay one file, its owner stays. Until the copy is complete the temporary file is,
  * too; meanwhile programs that use HDF5's locks find the file locked. */
 static enum mkt_status write_in_place(struct mkt_save_deposit *deposit,
@@ -447,6 +459,7 @@ static enum mkt_status write_in_place(struct mkt_save_deposit *deposit,
         status = mkt_save_failed(error, "can't look at", target->path);
     if (status == MKT_OK) {
         mkt_fault_point("archiver.in-place-synced");
+        say_in_place(target, &info);
         status = remove_temporary(target, error);
     }
     close(fd);
