@@ -36,7 +36,7 @@ static enum mkt_status follow_piece(void *context, const struct mkt_piece *piece
     struct mkt_vol_place place;
 
     enum mkt_status status =
-        mkt_client_map(follow->source_client, &piece->data, false, &from, &follow->error);
+        mkt_client_map_source(follow->source_client, &piece->data, &from, &follow->error);
     if (status == MKT_OK && piece->table.length > 0)
         status = mkt_client_map(follow->source_client, &piece->table, false, &from_table,
                                 &follow->error);

@@ -139,7 +139,7 @@ static enum mkt_status copy_piece(void *context, const struct mkt_piece *piece)
     enum mkt_status status =
         mkt_vol_overlay_table(copy->io->client, piece, copy->io->file_bytes, &table);
     if (status == MKT_OK)
-        status = mkt_client_map(copy->io->client, &piece->data, false, &copy->piece, &copy->error);
+        status = mkt_client_map_source(copy->io->client, &piece->data, &copy->piece, &copy->error);
     mkt_fault_point("vol.read-mapped");
     if (status == MKT_OK)
         mkt_plan_piece(copy->want, copy->layout, piece, table, copy->io->file_bytes, move_get,

@@ -72,7 +72,7 @@ static enum mkt_status cut_piece(void *context, const struct mkt_piece *piece)
     if (!inner_box(cut, &piece->slab, &wanted.slab, &whole))
         return MKT_OK;
     enum mkt_status status =
-        mkt_client_map(client, &piece->data, false, &cut->piece_data, &cut->error);
+        mkt_client_map_source(client, &piece->data, &cut->piece_data, &cut->error);
     if (status == MKT_OK && piece->table.length > 0)
         status = mkt_client_map(client, &piece->table, false, &table, &cut->error);
     if (status != MKT_OK)

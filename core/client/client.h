@@ -207,6 +207,11 @@ void mkt_client_unreserve(struct mkt_client *client, const struct mkt_extent *ex
 enum mkt_status mkt_client_map(struct mkt_client *client, const struct mkt_extent *extent,
                                bool writable, void **address_out, struct mkt_error *error);
 
+/* Where the bytes of an extent can be read: where this process wrote, as it is mapped for that, so
+ * that its pages aren't entered once more (and taken out at its end); else as by mkt_client_map. */
+enum mkt_status mkt_client_map_source(struct mkt_client *client, const struct mkt_extent *extent,
+                                      void **address_out, struct mkt_error *error);
+
 /* ---- pieces of an unpublished file ---- */
 /* acknowledge: blocks until the group can see them; piece i got *first_stamp_out + i, or, if there
  * were more pieces than a message holds and another rank's came between, *first_stamp_out is 0.
