@@ -163,6 +163,40 @@ struct mkt_vol_array *mkt_vol_array_find(struct mkt_vol_arrays *arrays,
     return array;
 }
 
+/* A reader's are made as they are asked for. */
+static enum mkt_status next_of_base(struct mkt_vol_arrays *arrays, struct mkt_vol_array **array)
+{
+    uint32_t position = *array ? (*array)->base_position + 1 : 0;
+    struct mkt_array meta;
+
+    if (!arrays->has_base || position >= arrays->base.arrays)
+        return MKT_NOT_FOUND;
+    enum mkt_status status = mkt_index_view_array(&arrays->base, position, &meta);
+    if (status != MKT_OK)
+        return status;
+    struct mkt_vol_array *found = mkt_vol_array_find(arrays, meta.token);
+    if (!found)
+        return MKT_NO_MEMORY;
+    /* Two under one token would have no end. */
+    if (found->base_position != position)
+        return MKT_CORRUPT;
+    *array = found;
+    return MKT_OK;
+}
+
+enum mkt_status mkt_vol_arrays_next(struct mkt_vol_arrays *arrays, struct mkt_vol_array **array)
+{
+    if (!arrays->file->writable)
+        return next_of_base(arrays, array);
+    struct mkt_vol_array *found = *array ? (*array)->next : arrays->first;
+    while (found && found->dead)
+        found = found->next;
+    if (!found)
+        return MKT_NOT_FOUND;
+    *array = found;
+    return MKT_OK;
+}
+
 struct mkt_vol_array *mkt_vol_array_create(struct mkt_vol_arrays *arrays,
                                            const uint8_t token[MKT_TOKEN_BYTES],
                                            uint32_t element_bytes, uint32_t rank,

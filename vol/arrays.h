@@ -26,6 +26,9 @@ struct mkt_vol_array *mkt_vol_array_create(struct mkt_vol_arrays *arrays,
                                            const uint8_t token[MKT_TOKEN_BYTES],
                                            uint32_t element_bytes, uint32_t rank,
                                            const uint64_t *dims, uint32_t flags, bool created);
+/* The one that lives after `*array` (NULL: the first); of those that a version has, too.
+ * MKT_NOT_FOUND: none. MKT_CORRUPT: the version's index is. MKT_NO_MEMORY. */
+enum mkt_status mkt_vol_arrays_next(struct mkt_vol_arrays *arrays, struct mkt_vol_array **array);
 const struct mkt_array *mkt_vol_array_meta(const struct mkt_vol_array *array);
 /* In mkt_array.flags, beside MKT_ARRAY_MEMORY_ONLY: the allocation time that native would have had.
  */

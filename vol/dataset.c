@@ -694,6 +694,19 @@ static bool optional_redirected(struct mkt_vol_object *object, H5VL_optional_arg
     return true;
 }
 
+/* True if H5Dformat_convert would change the dataset: its index of chunks. */
+static bool would_be_converted(struct mkt_vol_object *object)
+{
+    H5D_chunk_index_t type = H5D_CHUNK_IDX_BTREE;
+    H5VL_native_dataset_optional_args_t args = {.get_chunk_idx_type = {.idx_type = &type}};
+    struct mkt_vol_silence silence;
+
+    mkt_vol_silence_begin(&silence);
+    herr_t result = mkt_vol_native_ask(object, H5VL_NATIVE_DATASET_GET_CHUNK_INDEX_TYPE, &args);
+    mkt_vol_silence_end(&silence);
+    return result >= 0 && type != H5D_CHUNK_IDX_BTREE;
+}
+
 herr_t mkt_vol_dataset_optional(void *dataset, H5VL_optional_args_t *args, hid_t dxpl,
                                 void **request)
 {
@@ -702,6 +715,9 @@ herr_t mkt_vol_dataset_optional(void *dataset, H5VL_optional_args_t *args, hid_t
     if (!mkt_vol_object_usable(object))
         return -1;
     if (object->dataset && object->dataset->raw == RAW_UNKNOWN && decide(object) < 0)
+        return -1;
+    if (args->op_type == H5VL_NATIVE_DATASET_FORMAT_CONVERT && would_be_converted(object) &&
+        mkt_vol_may_write(object, H5E_DATASET) < 0)
         return -1;
     herr_t result;
     if (object->dataset && object->dataset->raw == RAW_REDIRECTED &&

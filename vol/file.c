@@ -460,6 +460,60 @@ static void *open_without_market(struct opening *opening)
     return fail_open(opening, error.status, &error);
 }
 
+/* What the market holds of a file that native is about to change goes once it is on disk: the
+ * program goes on from the newest. (A stub is native's to refuse.) */
+static enum mkt_status give_up_for_change(const struct opening *opening, struct mkt_open *request,
+                                          struct mkt_error *error)
+{
+    struct mkt_save_state state = {0};
+    struct mkt_opened opened;
+    struct mkt_rule rule;
+    if (mkt_path_kind(opening->path) != MKT_PATH_FILE || access(opening->path, W_OK) != 0)
+        return MKT_OK;
+    mkt_client_rule(opening->client, opening->path, &rule);
+    enum mkt_status status =
+        mkt_client_save_wait(opening->client, opening->path, rule.writer_timeout_ms, &state, error);
+    if (status == MKT_NOT_FOUND)
+        return MKT_OK;
+    if (status != MKT_OK || state.files == 0)
+        return status == MKT_OK ? mkt_client_open(opening->client, request, &opened, error)
+                                : status;
+    mkt_log_warning("vol",
+                    "%s is changed on disk by the rule `mode: file` while what is in memory isn't "
+                    "saved there%s%s",
+                    opening->path, state.text[0] ? ": " : "", state.text);
+    return MKT_OK;
+}
+
+/* In mode FILE, before native makes or changes the file: a version that the market still has of the
+ * path would stand in its way. */
+static enum mkt_status give_up_versions(const struct opening *opening, struct mkt_error *error)
+{
+    struct mkt_open request = {.path = opening->path, .intent = opening->intent, .size = 1};
+    struct mkt_opened opened;
+    if (opening->intent == MKT_INTENT_READ_WRITE)
+        return give_up_for_change(opening, &request, error);
+    /* In an empty place there is nothing but what waits for another's file to go again. */
+    if (mkt_path_kind(opening->path) == MKT_PATH_NONE)
+        return MKT_OK;
+    return mkt_client_open(opening->client, &request, &opened, error);
+}
+
+static void *open_by_native(struct opening *opening)
+{
+    struct mkt_error error = {0};
+    bool writes = opening->intent == MKT_INTENT_READ_WRITE || opening->create;
+    if (!opening->client)
+        return opening->create ? pass_through(opening) : open_without_market(opening);
+    /* (Another rank would wait for a rank 0 that failed.) */
+    if (writes && opening->group.rank == 0) {
+        enum mkt_status status = give_up_versions(opening, &error);
+        if (status == MKT_BUSY && opening->group.size == 1)
+            return fail_open(opening, status, &error);
+    }
+    return pass_through(opening);
+}
+
 /* Connects this rank: true if it has a client now. A failure that isn't "no market here" is pushed
  * and told. */
 static bool connect_rank(struct opening *opening, bool start, bool *failed_out)
@@ -513,8 +567,7 @@ static void *open_by_rule(struct opening *opening)
     case MKT_VOL_VERDICT_MARKET:
         return open_in_market(opening);
     case MKT_VOL_VERDICT_NATIVE:
-        return opening->client || opening->create ? pass_through(opening)
-                                                  : open_without_market(opening);
+        return open_by_native(opening);
     case MKT_VOL_VERDICT_INCOMPLETE:
     case MKT_VOL_VERDICT_APART:
         if (opening->group.rank == 0)

@@ -10,13 +10,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/client/superblock.h"
 #include "vol/callbacks.h"
 #include "vol/context.h"
 #include "vol/error.h"
 #include "vol/file_image.h"
 #include "vol/file_lists.h"
 #include "vol/file_state.h"
+#include "vol/intent.h"
 #include "vol/object.h"
+
+#define NEWEST_OF_1_8 2 /* superblock that H5Fformat_convert leaves */
 
 static const struct mkt_vol_object *as_object(const void *object)
 {
@@ -80,11 +84,21 @@ static bool client_for(hid_t fapl, struct mkt_client **client_out)
     return false;
 }
 
+/* True if the rule sends the path to native, and no stub stands there: nothing need be asked. */
+static bool is_on_disk(const struct mkt_client *client, const char *path)
+{
+    struct mkt_rule rule;
+    mkt_client_rule(client, path, &rule);
+    return rule.mode == MKT_MODE_FILE && mkt_path_kind(path) != MKT_PATH_STUB;
+}
+
 static enum answer ask_accessible(const char *path, hid_t fapl)
 {
     struct mkt_client *client;
     if (!client_for(fapl, &client))
         return ANSWER_FAILED;
+    if (client && is_on_disk(client, path))
+        return ANSWER_NATIVE;
     struct mkt_open probe = {.path = path, .intent = MKT_INTENT_PROBE, .size = 1};
     struct mkt_opened opened = {0};
     struct mkt_error error;
@@ -102,6 +116,10 @@ static enum answer withdraw(const char *path, hid_t fapl)
     struct mkt_client *client;
     if (!client_for(fapl, &client))
         return ANSWER_FAILED;
+    if (client && is_on_disk(client, path)) {
+        mkt_client_withdraw_unheard(client, path);
+        return ANSWER_NATIVE;
+    }
     struct mkt_error error = {0};
     uint64_t versions = 0;
     enum mkt_status status =
@@ -309,6 +327,33 @@ static herr_t atomicity(struct mkt_vol_file *file, int operation,
 }
 #endif
 
+/* Native changes the superblock of a file that is open for reading, too, and fails at its close.
+ * Here it would write into what all readers share. */
+static herr_t convert_format(struct mkt_vol_object *object, H5VL_optional_args_t *args, hid_t dxpl,
+                             void **request)
+{
+    struct mkt_vol_file *file = object->file;
+    struct mkt_superblock superblock;
+    size_t bytes;
+
+    if (!file->writable) {
+        const void *image = mkt_vol_image_content(file->image, &bytes);
+        if (!mkt_superblock_read(image, bytes, &superblock) || superblock.version > NEWEST_OF_1_8)
+            return mkt_vol_may_write(object, H5E_FILE);
+    }
+    return H5VLfile_optional(object->under, mkt_vol_native_id(), args, dxpl, request);
+}
+
+/* Space behind the file's end that nothing is in: sec2 takes it, core doesn't, and a file in memory
+ * needs none. */
+static herr_t increment_size(struct mkt_vol_object *object, H5VL_optional_args_t *args, hid_t dxpl,
+                             void **request)
+{
+    if (object->file->state->driver == MKT_VOL_DRIVER_SEC2)
+        return 0;
+    return H5VLfile_optional(object->under, mkt_vol_native_id(), args, dxpl, request);
+}
+
 static herr_t market_optional(struct mkt_vol_object *object, H5VL_optional_args_t *args, hid_t dxpl,
                               void **request)
 {
@@ -316,6 +361,10 @@ static herr_t market_optional(struct mkt_vol_object *object, H5VL_optional_args_
     case H5VL_NATIVE_FILE_GET_FILE_IMAGE:
         return mkt_vol_file_image_get(
             object, &((H5VL_native_file_optional_args_t *)args->args)->get_file_image, dxpl);
+    case H5VL_NATIVE_FILE_FORMAT_CONVERT:
+        return convert_format(object, args, dxpl, request);
+    case H5VL_NATIVE_FILE_INCR_FILESIZE:
+        return increment_size(object, args, dxpl, request);
     case H5VL_NATIVE_FILE_GET_EOA:
         return get_eoa(object, args->args, dxpl);
     case H5VL_NATIVE_FILE_GET_VFD_HANDLE:

@@ -19,16 +19,17 @@
 
 /* ---- the file's arrays as a source ---- */
 
-static enum mkt_status find(void *context, const uint8_t token[MKT_TOKEN_BYTES],
-                            struct mkt_raw_array *array_out)
+static enum mkt_status next(void *context, struct mkt_raw_array *array)
 {
     struct mkt_vol_file *file = context;
+    struct mkt_vol_array *own = array->own;
+    enum mkt_status status = mkt_vol_arrays_next(file->arrays, &own);
 
-    array_out->own = mkt_vol_array_find(file->arrays, token);
-    if (!array_out->own)
-        return MKT_NOT_FOUND;
-    array_out->meta = *mkt_vol_array_meta(array_out->own);
-    array_out->any = true;
+    if (status != MKT_OK)
+        return status;
+    array->own = own;
+    array->meta = *mkt_vol_array_meta(own);
+    array->any = true;
     return MKT_OK;
 }
 
@@ -70,7 +71,8 @@ static hid_t open_image(struct mkt_vol_image *image)
         return fapl;
     snprintf(name, sizeof name, "/dev/null/h5market-image-%lu", ++serial);
     if (H5Pset_vol(fapl, mkt_vol_native_id(), NULL) >= 0 &&
-        H5Pset_fapl_core(fapl, INCREMENT, false) >= 0 && mkt_vol_image_set(image, fapl) >= 0)
+        H5Pset_fapl_core(fapl, INCREMENT, false) >= 0 && mkt_raw_list(fapl) >= 0 &&
+        mkt_vol_image_set(image, fapl) >= 0)
         file = H5Fopen(name, H5F_ACC_RDWR, fapl);
     mkt_vol_close_keeping_errors(fapl);
     return file;
@@ -103,7 +105,7 @@ static enum mkt_status make(struct mkt_vol_file *file,
     const struct mkt_raw_source source = {.context = file,
                                           .client = file->client,
                                           .file = file->handle,
-                                          .find = find,
+                                          .next = next,
                                           .query = query};
     uint64_t found;
     size_t bytes = 0;

@@ -63,8 +63,8 @@ static const struct argp argp = {
 void mkt_doctor_say(struct mkt_doctor *doctor, enum mkt_verdict verdict, const char *remedy,
                     const char *format, ...)
 {
-    static const char *const words[] = {"ok", "warning", "problem"};
-    static const char *const colours[] = {"\033[32m", "\033[33m", "\033[1;31m"};
+    static const char *const words[] = {"ok", "hint", "warning", "problem"};
+    static const char *const colours[] = {"\033[32m", "\033[36m", "\033[33m", "\033[1;31m"};
     va_list arguments;
     doctor->warnings += verdict == MKT_WARNING;
     doctor->problems += verdict == MKT_PROBLEM;

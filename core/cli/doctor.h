@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The doctor's checks. Each prints what it found, one line a finding, with the remedy under all
- * that isn't well. A warning may be as it should be; a problem keeps programs from using the
- * market.
+ * that isn't well. A hint is what could be better, and isn't counted; a warning may be as it should
+ * be; a problem keeps programs from using the market.
  */
 #ifndef MKT_CLI_DOCTOR_H
 #define MKT_CLI_DOCTOR_H
@@ -12,6 +12,7 @@
 
 enum mkt_verdict {
     MKT_FINE,
+    MKT_HINT,
     MKT_WARNING,
     MKT_PROBLEM
 };

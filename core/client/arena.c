@@ -158,3 +158,27 @@ enum mkt_status mkt_mapped_arenas_map(struct mkt_mapped_arenas *arenas, struct m
     *address_out = arena->views[writable].base + extent->offset;
     return MKT_OK;
 }
+
+static bool is_entered(const struct mkt_arena_view *view, uint64_t offset, uint64_t length)
+{
+    uint64_t page = offset / page_bytes(), end = (offset + length - 1) / page_bytes() + 1;
+    while (page < end) {
+        uint64_t word = ~view->entered[page / 64] >> (page % 64);
+        uint64_t next = word != 0 ? page + (uint64_t)__builtin_ctzll(word) : page - page % 64 + 64;
+        if (word != 0 && next < end)
+            return false;
+        page = next;
+    }
+    return true;
+}
+
+void *mkt_mapped_arenas_written(const struct mkt_mapped_arenas *arenas,
+                                const struct mkt_extent *extent)
+{
+    const struct mkt_mapped_arena *arena = find_arena(arenas, extent->arena);
+    if (arena == NULL || arena->views[true].base == NULL || extent->length == 0 ||
+        extent->offset > arena->size_bytes || extent->length > arena->size_bytes - extent->offset ||
+        !is_entered(&arena->views[true], extent->offset, extent->length))
+        return NULL;
+    return arena->views[true].base + extent->offset;
+}

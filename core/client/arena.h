@@ -30,5 +30,8 @@ void mkt_mapped_arenas_fini(struct mkt_mapped_arenas *arenas);
 enum mkt_status mkt_mapped_arenas_map(struct mkt_mapped_arenas *arenas, struct mkt_link *link,
                                       const struct mkt_extent *extent, bool writable,
                                       void **address_out, struct mkt_error *error);
+/* The address of an extent whose pages are all entered in the writable view, else NULL. */
+void *mkt_mapped_arenas_written(const struct mkt_mapped_arenas *arenas,
+                                const struct mkt_extent *extent);
 
 #endif

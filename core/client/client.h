@@ -133,6 +133,10 @@ enum mkt_status mkt_client_commit(struct mkt_client *client, const struct mkt_co
  */
 enum mkt_status mkt_client_withdraw(struct mkt_client *client, const char *path,
                                     uint64_t *versions_out, struct mkt_error *error);
+/* Withdraws what is known by the file at the path, or by the place if nothing stands there, without
+ * waiting for the answer: native changes that file now, so a failure leaves what the market finds
+ * out by itself. */
+void mkt_client_withdraw_unheard(struct mkt_client *client, const char *path);
 /* Withdraws an object whose stub at `path` has just been replaced. MKT_NOT_FOUND: the daemon knew
  * already, or it was another market's. */
 enum mkt_status mkt_client_withdraw_replaced(struct mkt_client *client, const char *path,
@@ -203,6 +207,11 @@ void mkt_client_unreserve(struct mkt_client *client, const struct mkt_extent *ex
  * call. */
 enum mkt_status mkt_client_map(struct mkt_client *client, const struct mkt_extent *extent,
                                bool writable, void **address_out, struct mkt_error *error);
+
+/* Where the bytes of an extent can be read: where this process wrote, as it is mapped for that, so
+ * that its pages aren't entered once more (and taken out at its end); else as by mkt_client_map. */
+enum mkt_status mkt_client_map_source(struct mkt_client *client, const struct mkt_extent *extent,
+                                      void **address_out, struct mkt_error *error);
 
 /* ---- pieces of a version, wherever they are ---- */
 /* Which parts of a piece's data are wanted; starts as zeros. */

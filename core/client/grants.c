@@ -204,3 +204,18 @@ enum mkt_status mkt_client_map(struct mkt_client *client, const struct mkt_exten
     return mkt_mapped_arenas_map(&client->arenas, &client->link, extent, writable, address_out,
                                  error);
 }
+
+enum mkt_status mkt_client_map_source(struct mkt_client *client, const struct mkt_extent *extent,
+                                      void **address_out, struct mkt_error *error)
+{
+    enum mkt_status status = mkt_client_check(client, error);
+    if (status != MKT_OK)
+        return status;
+    void *address = mkt_mapped_arenas_written(&client->arenas, extent);
+    if (address == NULL)
+        status =
+            mkt_mapped_arenas_map(&client->arenas, &client->link, extent, false, &address, error);
+    if (status == MKT_OK)
+        *address_out = address;
+    return status;
+}

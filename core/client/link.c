@@ -2,6 +2,7 @@
 #include "core/client/link.h"
 #include "core/base/clock.h"
 #include "core/client/directory.h"
+#include "core/wire/descriptor.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -302,20 +303,10 @@ static ssize_t send_some(struct mkt_link *link)
     else if (link->out_fd >= 0 && from == link->out_fd_at)
         fd = link->out_fd;
     struct iovec part = {link->out + from, end - from};
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control = {0};
+    union mkt_descriptor_room room;
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    if (fd >= 0) {
-        message.msg_control = control.bytes;
-        message.msg_controllen = sizeof(control.bytes);
-        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-        head->cmsg_level = SOL_SOCKET;
-        head->cmsg_type = SCM_RIGHTS;
-        head->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(head), &fd, sizeof(int));
-    }
+    if (fd >= 0)
+        mkt_descriptor_attach(&message, &room, fd);
     return sendmsg(link->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 

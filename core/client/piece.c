@@ -153,7 +153,7 @@ enum mkt_status mkt_client_piece_get(struct mkt_client *client,
         tidy(wanted);
         return fetch(client, source, piece, wanted->item, wanted->count, data_out, error);
     }
-    enum mkt_status status = mkt_client_map(client, &piece->data, false, &address, error);
+    enum mkt_status status = mkt_client_map_source(client, &piece->data, &address, error);
     if (status == MKT_OK)
         *data_out = (struct mkt_piece_data){.base = address};
     return status;

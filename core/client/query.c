@@ -71,10 +71,25 @@ enum mkt_status mkt_client_query(struct mkt_client *client, enum mkt_query what,
     return MKT_OK;
 }
 
+/* What the place names goes, or, where it isn't NULL, the object. */
+static enum mkt_status request_withdrawal(struct mkt_client *client, const struct mkt_place *place,
+                                          const uint8_t *object, uint64_t *versions_out,
+                                          struct mkt_error *error)
+{
+    struct mkt_msg reply, request = {.type = MKT_MSG_WITHDRAW};
+    mkt_place_name(place, &request.withdraw.name);
+    if (object != NULL)
+        memcpy(request.withdraw.name.object, object, MKT_ID_BYTES);
+    enum mkt_status status = mkt_link_request(&client->link, &request, -1, MKT_MSG_WITHDRAWN,
+                                              &MKT_WAIT_REPLY, &reply, NULL, error);
+    if (status == MKT_OK)
+        *versions_out = reply.count.versions;
+    return status;
+}
+
 enum mkt_status mkt_client_withdraw(struct mkt_client *client, const char *path,
                                     uint64_t *versions_out, struct mkt_error *error)
 {
-    struct mkt_msg reply, request = {.type = MKT_MSG_WITHDRAW};
     struct mkt_place place;
     uint64_t versions = 0;
     enum mkt_status status = mkt_client_check(client, error);
@@ -82,14 +97,10 @@ enum mkt_status mkt_client_withdraw(struct mkt_client *client, const char *path,
         status = mkt_place_init(&place, path, error);
     if (status != MKT_OK)
         return status;
-    mkt_place_name(&place, &request.withdraw.name);
-    status = mkt_link_request(&client->link, &request, -1, MKT_MSG_WITHDRAWN, &MKT_WAIT_REPLY,
-                              &reply, NULL, error);
+    status = request_withdrawal(client, &place, NULL, &versions, error);
     bool is_stub = place.kind == MKT_PLACE_STUB;
     bool is_ours = is_stub && memcmp(place.stub.market, client->market, MKT_ID_BYTES) == 0;
-    if (status == MKT_OK)
-        versions = reply.count.versions;
-    else if (status == MKT_NOT_FOUND && is_ours)
+    if (status == MKT_NOT_FOUND && is_ours)
         status = MKT_OK; /* left over from an earlier daemon: the stub is all there is */
     else if (status == MKT_NOT_FOUND && is_stub)
         mkt_stub_explain(&place, client->market, client->host, error);
@@ -105,19 +116,31 @@ enum mkt_status mkt_client_withdraw_replaced(struct mkt_client *client, const ch
                                              const uint8_t object[MKT_ID_BYTES],
                                              struct mkt_error *error)
 {
-    struct mkt_msg reply, request = {.type = MKT_MSG_WITHDRAW};
     struct mkt_place place;
+    uint64_t versions;
     enum mkt_status status = mkt_client_check(client, error);
     if (status == MKT_OK)
         status = mkt_place_init(&place, path, error);
     if (status != MKT_OK)
         return status;
-    mkt_place_name(&place, &request.withdraw.name);
-    memcpy(request.withdraw.name.object, object, MKT_ID_BYTES);
-    status = mkt_link_request(&client->link, &request, -1, MKT_MSG_WITHDRAWN, &MKT_WAIT_REPLY,
-                              &reply, NULL, error);
+    status = request_withdrawal(client, &place, object, &versions, error);
     mkt_place_fini(&place);
     return status;
+}
+
+/* Its answer is dropped when it comes, before the next one that is waited for. */
+void mkt_client_withdraw_unheard(struct mkt_client *client, const char *path)
+{
+    struct mkt_msg request = {.type = MKT_MSG_WITHDRAW};
+    struct mkt_place place;
+    struct mkt_error error;
+    if (mkt_client_check(client, &error) != MKT_OK ||
+        mkt_place_init(&place, path, &error) != MKT_OK)
+        return;
+    mkt_place_name(&place, &request.withdraw.name);
+    if (mkt_link_queue(&client->link, &request, &error) == MKT_OK)
+        (void)!mkt_link_flush(&client->link, &error);
+    mkt_place_fini(&place);
 }
 
 enum mkt_status mkt_client_drain(struct mkt_client *client, struct mkt_error *error)

@@ -6,6 +6,7 @@
 
 #include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -114,12 +115,20 @@ static void on_exit_of(uv_process_t *process, int64_t status, int signal)
 
 static void start(struct mkt_archivers *archivers)
 {
-    char *arguments[] = {archivers->program, archivers->daemon->folder.path, NULL};
+    char level[16];
+    char *arguments[] = {archivers->program, archivers->daemon->folder.path, level, NULL};
+    /* Standard error is the log, or where it goes. */
+    uv_stdio_container_t streams[] = {{.flags = UV_IGNORE},
+                                      {.flags = UV_IGNORE},
+                                      {.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO}};
     uv_process_options_t options = {.exit_cb = on_exit_of,
                                     .file = archivers->program,
                                     .args = arguments,
+                                    .stdio_count = sizeof(streams) / sizeof(streams[0]),
+                                    .stdio = streams,
                                     .flags = UV_PROCESS_DETACHED};
 
+    snprintf(level, sizeof(level), "%d", (int)mkt_log_level());
     int failed = uv_spawn(&archivers->daemon->loop, &archivers->process, &options);
     archivers->process.data = archivers;
     archivers->running = true;

@@ -3,6 +3,7 @@
 #include "core/base/fault.h"
 #include "core/base/log.h"
 #include "core/daemon/peer.h"
+#include "core/wire/descriptor.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -90,20 +91,10 @@ static bool send_some(struct mkt_connection *connection)
     struct iovec part = {.iov_base = output->frame + output->sent,
                          .iov_len = output->bytes - output->sent};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    union {
-        struct cmsghdr head;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control = {.room = {0}};
+    union mkt_descriptor_room room;
 
-    if (output->fd >= 0 && output->sent == 0) {
-        message.msg_control = &control;
-        message.msg_controllen = sizeof(control.room);
-        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-        head->cmsg_level = SOL_SOCKET;
-        head->cmsg_type = SCM_RIGHTS;
-        head->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(head), &output->fd, sizeof(int));
-    }
+    if (output->fd >= 0 && output->sent == 0)
+        mkt_descriptor_attach(&message, &room, output->fd);
     (void)mkt_fault_point("daemon.before-reply");
     ssize_t n = sendmsg(connection->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0) {

@@ -4,6 +4,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/daemon/hash_table.h"
+#include "core/wire/descriptor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -156,22 +157,12 @@ static void send_to_keeper(struct mkt_keeper *keeper, const struct mkt_kept_key 
     struct message text = {.key = *key};
     struct iovec part = {.iov_base = &text, .iov_len = sizeof(text)};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    union {
-        struct cmsghdr head;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control = {.room = {0}};
+    union mkt_descriptor_room room;
 
     if (!keeper || keeper->fd < 0)
         return;
-    if (fd >= 0) {
-        message.msg_control = &control;
-        message.msg_controllen = sizeof(control.room);
-        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-        head->cmsg_level = SOL_SOCKET;
-        head->cmsg_type = SCM_RIGHTS;
-        head->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(head), &fd, sizeof(int));
-    }
+    if (fd >= 0)
+        mkt_descriptor_attach(&message, &room, fd);
     if (++keeper->unheard >= UNHEARD_MAX)
         ring(keeper);
     while (sendmsg(keeper->fd, &message, MSG_NOSIGNAL) < 0) {
@@ -241,14 +232,11 @@ static void drain(struct mkt_keeper *keeper)
     for (;;) {
         struct message text;
         struct iovec part = {.iov_base = &text, .iov_len = sizeof(text)};
-        union {
-            struct cmsghdr head;
-            char room[CMSG_SPACE(sizeof(int))];
-        } control;
+        union mkt_descriptor_room room;
         struct msghdr message = {.msg_iov = &part,
                                  .msg_iovlen = 1,
-                                 .msg_control = &control,
-                                 .msg_controllen = sizeof(control.room)};
+                                 .msg_control = room.bytes,
+                                 .msg_controllen = sizeof(room.bytes)};
         ssize_t n = recvmsg(keeper->fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;

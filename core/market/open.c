@@ -111,9 +111,9 @@ static void answer_native(struct mkt_market *market, struct group *group)
     answer_and_leave(market, group, MKT_SOURCE_NATIVE, NULL);
 }
 
-/* The group has the object open now. */
-static void begin(struct mkt_market *market, struct group *group, enum group_state state,
-                  struct object *object, struct version *version)
+/* The group has the object open from now on; the answer to it, so far. */
+static struct mkt_msg enter(struct mkt_market *market, struct group *group, enum group_state state,
+                            struct object *object)
 {
     struct mkt_msg answer = {.type = MKT_MSG_OPENED};
 
@@ -124,6 +124,14 @@ static void begin(struct mkt_market *market, struct group *group, enum group_sta
     answer.opened.file = group->file;
     answer.opened.source = MKT_SOURCE_EMPTY;
     memcpy(answer.opened.object, object->id, MKT_ID_BYTES);
+    return answer;
+}
+
+static void begin(struct mkt_market *market, struct group *group, enum group_state state,
+                  struct object *object, struct version *version)
+{
+    struct mkt_msg answer = enter(market, group, state, object);
+
     if (version) {
         mkt_version_pin(version, state == GROUP_READING);
         group->version_open = version;
@@ -369,28 +377,23 @@ static void open_read(struct mkt_market *market, struct group *group, struct obj
 static void begin_loading(struct mkt_market *market, struct group *group)
 {
     struct session *session = group->member[0].session;
-    struct mkt_msg answer = {.type = MKT_MSG_OPENED};
+    struct mkt_extent scratch;
     struct object *object;
 
-    if (!mkt_grant_at_once(market, session, group->name.file.size, &answer.opened.scratch)) {
+    if (!mkt_grant_at_once(market, session, group->name.file.size, &scratch)) {
         answer_native(market, group);
         return;
     }
     enum mkt_status status = mkt_object_create(market, &group->name, false, &object);
     if (status != MKT_OK) {
-        mkt_session_give(market, session, &answer.opened.scratch);
+        mkt_session_give(market, session, &scratch);
         answer_native(market, group);
         return;
     }
     object->writer = group;
     object->mode = group->mode;
-    stop_waiting(market, group);
-    group->state = GROUP_WRITING;
-    group->object = object;
-    mkt_object_get(object);
-    answer.opened.file = group->file;
-    answer.opened.source = MKT_SOURCE_EMPTY;
-    memcpy(answer.opened.object, object->id, MKT_ID_BYTES);
+    struct mkt_msg answer = enter(market, group, GROUP_WRITING, object);
+    answer.opened.scratch = scratch;
     answer_all(market, group, &answer, false);
 }
 

@@ -464,10 +464,10 @@ void mkt_save_done(struct mkt_market *market, struct session *session, const str
         market->saves++;
         market->saved_bytes += version_bytes(version);
         take_file(market, version, &done->file);
+        answer_closers(market, version, MKT_OK, NULL);
     } else {
         note_failure(market, version, done);
     }
-    answer_closers(market, version, MKT_OK, NULL);
     end_run(market, version, done->status == MKT_OK ? SAVE_SAVED : SAVE_PENDING);
     if (set)
         mkt_set_apply(market, set);

@@ -33,6 +33,14 @@ run 0 h5market start
 run 0 "${good[@]}" h5market doctor
 says "ok       daemon: process" "0 problems, 0 warnings"
 
+# --- huge pages: a hint, which counts for nothing
+setting=/sys/kernel/mm/transparent_hugepage/shmem_enabled
+if grep -qE '\[(never|deny)\]' "$setting" 2>/dev/null; then
+    says "hint     the kernel gives shared memory no huge pages" "echo advise >$setting"
+else
+    says_not "huge pages"
+fi
+
 # --- the environment
 run 0 h5market doctor
 says "warning  HDF5_VOL_CONNECTOR is not set" "remedy: export HDF5_PLUGIN_PATH=$plugins HDF5_VOL_CONNECTOR=market" "h5market run"

@@ -176,4 +176,34 @@ attributes_stay() {
     tidy
 }
 
+# Hard links stay one file: it is written in place, and that is said.
+hard_links() {
+    both
+    HDF5_VOL_CONNECTOR='' write x.h5 1
+    ln x.h5 other.h5
+    write x.h5 5
+    saved 20000 || fail "not saved: $(cat state)"
+    native other.h5 5
+    [[ x.h5 -ef other.h5 ]] || fail "the links are two files"
+    logs "info    archiver: $PWD/x.h5 was written in place, since it has 2 hard links"
+    tidy
+}
+
+# A folder that can't be synced: the file's name there isn't safe, and that is said.
+folder_not_synced() {
+    both
+    export H5MARKET_FAULT=save.folder-sync:error=IO_ERROR H5MARKET_FAULT_ONCE=$PWD/once
+    write x.h5 5
+    unset H5MARKET_FAULT H5MARKET_FAULT_ONCE
+    until_true 10 test -s once.save.folder-sync || fail "the folder wasn't synced"
+    saved 20000 || fail "not saved in the end: $(cat state)"
+    logs "can't write the folder"
+    native x.h5 5
+    H5MARKET_FAULT=save.folder-sync:error=IO_ERROR run 1 h5market save x.h5 copy.h5
+    says "can't write the folder" "input/output error"
+    native copy.h5 5
+    run 0 h5market save --force x.h5 copy.h5
+    tidy
+}
+
 run_cases "$@"

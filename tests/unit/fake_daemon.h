@@ -6,6 +6,7 @@
 #ifndef MKT_TESTS_FAKE_DAEMON_H
 #define MKT_TESTS_FAKE_DAEMON_H
 
+#include "core/wire/descriptor.h"
 #include "core/wire/messages.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -89,20 +90,10 @@ static inline void fake_send(struct fake_daemon *fake, const struct mkt_msg *msg
 {
     static __thread uint8_t frame[65536];
     struct iovec part = {frame, fake_encode(msg, fd >= 0, frame, sizeof(frame))};
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control = {0};
+    union mkt_descriptor_room room;
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    if (fd >= 0) {
-        message.msg_control = control.bytes;
-        message.msg_controllen = sizeof(control.bytes);
-        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-        head->cmsg_level = SOL_SOCKET;
-        head->cmsg_type = SCM_RIGHTS;
-        head->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(head), &fd, sizeof(int));
-    }
+    if (fd >= 0)
+        mkt_descriptor_attach(&message, &room, fd);
     (void)!sendmsg(fake->fd, &message, MSG_NOSIGNAL);
 }
 

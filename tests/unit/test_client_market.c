@@ -222,6 +222,35 @@ static void test_client_small_file_takes_three_round_trips(void **state)
     mkt_client_destroy(writer);
 }
 
+/* Pages that are entered for writing aren't entered once more; what wasn't written here is mapped
+ * read-only. */
+static void test_client_reads_what_it_wrote_where_it_wrote_it(void **state)
+{
+    (void)state;
+    struct mkt_client *writer = connect_client(0), *reader = connect_client(0);
+    struct mkt_error error;
+    struct mkt_extent extent, beyond;
+    void *written, *source;
+    assert_ok(mkt_client_reserve(writer, 8 << 20, &extent, &written, &error));
+    memset(written, 7, extent.length);
+    uint64_t trips = mkt_client_round_trips(writer);
+    assert_ok(mkt_client_map_source(writer, &extent, &source, &error));
+    assert_ptr_equal(source, written);
+    assert_true(mkt_client_round_trips(writer) == trips);
+    /* One granule more isn't written here. */
+    beyond = extent;
+    beyond.length += 4096;
+    assert_ok(mkt_client_map_source(writer, &beyond, &source, &error));
+    assert_ptr_not_equal(source, written);
+    assert_memory_equal(source, written, extent.length);
+    assert_ok(mkt_client_map_source(reader, &extent, &source, &error));
+    assert_ptr_not_equal(source, written);
+    assert_memory_equal(source, written, extent.length);
+    mkt_client_unreserve(writer, &extent);
+    mkt_client_destroy(writer);
+    mkt_client_destroy(reader);
+}
+
 static void test_client_many_arrays_and_pieces_cross_several_messages(void **state)
 {
     (void)state;
@@ -733,6 +762,7 @@ int main(void)
         cmocka_unit_test(test_client_reader_gets_what_writer_published),
         cmocka_unit_test(test_client_new_version_replaces_and_old_reader_keeps_its_own),
         cmocka_unit_test(test_client_small_file_takes_three_round_trips),
+        cmocka_unit_test(test_client_reads_what_it_wrote_where_it_wrote_it),
         cmocka_unit_test(test_client_many_arrays_and_pieces_cross_several_messages),
         cmocka_unit_test(test_client_create_leaves_stub_that_names_object),
         cmocka_unit_test(test_client_moved_stub_and_links_lead_to_object),

@@ -214,6 +214,83 @@ bind_mounts() {
     until_true 3 umount bound || fail "the mount stays busy"
 }
 
+mode_file() { # what native makes, changes or deletes by rule is in the market no more
+    local call
+    rules() { # MODE: of all files from here on
+        printf 'files:\n  - {match: "**", mode: %s}\n' "$1" >h5market.yaml
+        export H5MARKET_CONFIG=$PWD/h5market.yaml
+    }
+    in_memory() { h5market ls "$1" | grep -q "/$1\$"; }
+    rules file
+    # No stub stands there, so the daemon isn't waited for.
+    one "create x.h5" "make d 100" "putall d 5" "close" "accessible x.h5" "open x.h5" "check d 5" "close" \
+        "! accessible none.h5" "delete x.h5" "! delete x.h5" "! open x.h5"
+    [[ ! -e x.h5 ]] || fail "x.h5 is still there"
+    # A stub is the market's: yes, and it goes with its object.
+    rules memory
+    write x.h5 1
+    write y.h5 1
+    rules file
+    one "accessible x.h5" "delete x.h5" "! accessible x.h5"
+    [[ ! -e x.h5 ]] || fail "the stub x.h5 is still there"
+    ! in_memory x.h5 || fail "the deleted x.h5 is in memory"
+    # So it does when native makes a file there.
+    one "create y.h5" "make d 100" "putall d 2" "close"
+    ! in_memory y.h5 || fail "y.h5 is in memory"
+    rules memory
+    reads y.h5 2
+    # A file that the market knows, over which something was written, in memory only.
+    for call in "create y.h5" "openrw y.h5" "delete y.h5"; do
+        rules file
+        write y.h5 1
+        rules memory
+        write y.h5 3
+        in_memory y.h5 || fail "y.h5 isn't in memory before '$call'"
+        rules file
+        case $call in
+        delete*) one "$call" ;;
+        create*) one "$call" "make d 100" "putall d 4" "close" ;;
+        *) one "$call" "check d 1" "putall d 4" "close" ;;
+        esac
+        until_true 1 eval '! in_memory y.h5' || fail "y.h5 is in memory after '$call'"
+        rules memory
+        [[ $call == delete* ]] && one "! open y.h5" || reads y.h5 4
+    done
+    # One that may not be written takes nothing along, nor does a create that refuses what stands there.
+    rules memory
+    write z.h5 1
+    rules file
+    one "! excl z.h5" "! openrw z.h5"
+    rules memory
+    reads z.h5 1
+}
+
+mode_file_of_what_is_owed() { # a change of the file goes on from the newest version
+    local file
+    printf 'files:\n  - {match: "**", mode: both}\n' >both.yaml
+    printf 'files:\n  - {match: "**", mode: file, writer_timeout: %s}\n' 20 >file.yaml
+    printf 'files:\n  - {match: "**", mode: file, writer_timeout: %s}\n' 1 >hasty.yaml
+    export H5MARKET_CONFIG=$PWD/both.yaml
+    for file in x.h5 y.h5; do
+        write "$file" 1
+        run 0 h5market wait "$file"
+        mkdir ".$file.h5market-tmp" # it can't be saved
+        write "$file" 2
+    done
+    export H5MARKET_CONFIG=$PWD/hasty.yaml
+    one "openrw y.h5" "check d 1" "close"
+    says "y.h5 is changed on disk by the rule" "isn't saved there"
+    export H5MARKET_CONFIG=$PWD/file.yaml
+    background changer "$H5DO" "openrw x.h5" "check d 2" "putall d 3" "close"
+    sleep 0.5
+    rmdir .x.h5.h5market-tmp
+    finished changer 0
+    export H5MARKET_CONFIG=$PWD/both.yaml
+    reads x.h5 3
+    native_reads x.h5 3
+}
+native_reads() { run 0 env -u HDF5_PLUGIN_PATH -u HDF5_VOL_CONNECTOR "$H5DO" "open $1" "check d $2"; }
+
 native_file_in_the_way() {
     HDF5_VOL_CONNECTOR='' run 0 env -u HDF5_VOL_CONNECTOR "$H5DO" "create x.h5" "make d 100" "putall d 5" "close"
     cp -p x.h5 before.h5

@@ -15,13 +15,16 @@
  *   put D V                              writes this rank's block: element i is V + i
  *   putall D V, putnone D                all of it; nothing of it (an empty selection)
  *   check D V, checkpart D V, zeros D    reads and compares all of it, this rank's block; all is 0
- *   keep D, write V, read V, drop        opens a dataset and leaves it open; putall and check of
- * it; closes it constant                             reads the dataset left open: element i is i
- * more than the first group G, attr A V, checkattr A V     of the current file accessible F
- * H5Fis_accessible mark F, await F, sleep S, barrier say TEXT                             prints
- * TEXT and the seconds since the last `say` fork CALL                            a child makes the
- * call and exits; the parent waits for it h5close, mpi-init, mpi-finalize, exit, abort, kill
- *   handle     a handler of SIGINT, and a thread that could take the signal
+ *   keep D                               opens a dataset and leaves it open
+ *   write V, read V, drop                putall and check of it; closes it
+ *   constant                             reads it: element i is i more than the first
+ *   group G, attr A V, checkattr A V     of the current file
+ *   accessible F, delete F               H5Fis_accessible, H5Fdelete
+ *   mark F, await F, sleep S, barrier
+ *   say TEXT                             prints TEXT and the seconds since the last `say`
+ *   fork CALL                            a child makes the call and exits; the parent waits for it
+ *   h5close, mpi-init, mpi-finalize, exit, abort, kill
+ *   handle                               a handler of SIGINT, and a thread that could take it
  *
  * Before a call: `!` it must fail; `@N`, `@!N` only on rank N, on all others. In arguments {r} is
  * the rank, {c} the rank modulo N of `split`.
@@ -416,6 +419,8 @@ static int call_of_file(const char *verb, char *a, const char *b)
         return H5Fflush(files[current].id, H5F_SCOPE_GLOBAL);
     if (strcmp(verb, "accessible") == 0)
         return H5Fis_accessible(a, access_list) > 0 ? 0 : -1;
+    if (strcmp(verb, "delete") == 0)
+        return H5Fdelete(a, access_list);
     return call_of_data(verb, a, atoll(b));
 }
 

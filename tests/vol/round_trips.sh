@@ -27,4 +27,17 @@ after=$(replies)
 ((between - before <= 2 * FILES + MORE)) || fail "$((between - before)) replies to a writer of $FILES files"
 ((after - between >= FILES)) || fail "$((after - between)) replies to a reader of $FILES files: not counted?"
 ((after - between <= FILES + MORE)) || fail "$((after - between)) replies to a reader of $FILES files"
+
+# Files of mode `file` are native's: to look at one and to read it asks nothing.
+looks=()
+for ((i = 0; i < FILES; i++)); do
+    looks+=("accessible real.h5" "open real.h5" "check d 1" "close")
+done
+printf 'files:\n  - {match: "real.h5", mode: file}\n' >rules.yaml
+export H5MARKET_CONFIG=$PWD/rules.yaml
+one "create real.h5" "make d 512" "putall d 1" "close"
+before=$(replies)
+one "${looks[@]}"
+after=$(replies)
+((after - before <= MORE)) || fail "$((after - before)) replies to a reader of $FILES files on disk"
 exit $((failures > 0))

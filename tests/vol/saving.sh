@@ -175,14 +175,15 @@ exit_wait_ends() {
     run 0 h5market wait --all
     h5market stop >/dev/null
     # The daemon dies.
-    export H5MARKET_FAULT=archiver.ordered:sleep=60000
+    export H5MARKET_FAULT=archiver.ordered:stop H5MARKET_FAULT_ONCE=$PWD/once
     background writer "$H5DO" "create b.h5" "make d 100" "putall d 1" "close" "mark closed"
     await closed
     until_true 20 state_is b.h5 saving || fail "b.h5 isn't being saved"
     kill -KILL "$(cat "$H5MARKET_DIR/daemon.pid")" "$(cat "$H5MARKET_DIR/worker.pid")"
     finished writer 0
     says "h5market: whether the files of this program are on disk isn't known: "
-    unset H5MARKET_FAULT SLURM_JOB_ID
+    kill -KILL "$(cat once.archiver.ordered)"
+    unset H5MARKET_FAULT H5MARKET_FAULT_ONCE SLURM_JOB_ID
     rm -f b.h5
 }
 

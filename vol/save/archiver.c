@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * h5market-archiver: asks the market for versions that are to become files, one after the other,
- * and writes them. The daemon starts it, with the market's folder as its argument, and starts it
- * again if it dies: what it had begun is then begun anew. It ends when nothing comes for a while.
+ * and writes them. The daemon starts it, with the market's folder and the level of its log, which
+ * is standard error here, and starts it again if it dies: what it had begun is then begun anew. It
+ * ends when nothing comes for a while.
  */
 #include "vol/save/save.h"
 
@@ -110,10 +111,14 @@ int main(int argc, char **argv)
     struct mkt_client *client;
     struct mkt_error error = {.status = MKT_OK};
 
-    if (argc != 2) {
-        fprintf(stderr, "%s is started by h5marketd; it takes the market's folder\n", argv[0]);
+    if (argc != 2 && argc != 3) {
+        fprintf(stderr,
+                "%s is started by h5marketd; it takes the market's folder and a level of the log\n",
+                argv[0]);
         return 2;
     }
+    if (argc == 3)
+        mkt_log_open(STDERR_FILENO, (enum mkt_log_level)atoi(argv[2]));
     /* This program is native HDF5's whatever its environment says. */
     unsetenv("HDF5_VOL_CONNECTOR");
     unsetenv("HDF5_DRIVER");

@@ -3,6 +3,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/fault.h"
+#include "core/base/log.h"
 #include "core/client/stub_layout.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -272,21 +273,6 @@ static enum mkt_status conflict(struct mkt_save_deposit *deposit, struct mkt_err
                          deposit->target.path);
 }
 
-static enum mkt_status sync_folder(const struct mkt_save_target *target, struct mkt_error *error)
-{
-    int folder = open(target->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0)
-        return mkt_save_failed(error, "can't open the folder", target->folder);
-    int failed = fsync(folder);
-    int reason = errno;
-    close(folder);
-    if (failed && reason != EINVAL) { /* a file system that has nothing to sync */
-        errno = reason;
-        return mkt_save_failed(error, "can't write the folder", target->folder);
-    }
-    return MKT_OK;
-}
-
 /* From here on the file is anybody's, and the market has to know of it however the attempt ends. */
 static void note_there(struct mkt_save_deposit *deposit)
 {
@@ -437,6 +423,17 @@ static enum mkt_status overwrite(struct mkt_save_deposit *deposit, int fd, struc
     return status;
 }
 
+/* Whoever relies on the old file being whole at each moment should know. */
+static void say_in_place(const struct mkt_save_target *target, const struct stat *info)
+{
+    if (info->st_nlink > 1)
+        mkt_log_info("archiver", "%s was written in place, since it has %lu hard links",
+                     target->path, (unsigned long)info->st_nlink);
+    else
+        mkt_log_info("archiver", "%s was written in place, since it is another user's",
+                     target->path);
+}
+
 /* Its hard links stay one file, its owner stays. Until the copy is complete the temporary file is,
  * too; meanwhile programs that use HDF5's locks find the file locked. */
 static enum mkt_status write_in_place(struct mkt_save_deposit *deposit,
@@ -462,6 +459,7 @@ static enum mkt_status write_in_place(struct mkt_save_deposit *deposit,
         status = mkt_save_failed(error, "can't look at", target->path);
     if (status == MKT_OK) {
         mkt_fault_point("archiver.in-place-synced");
+        say_in_place(target, &info);
         status = remove_temporary(target, error);
     }
     close(fd);
@@ -470,7 +468,7 @@ static enum mkt_status write_in_place(struct mkt_save_deposit *deposit,
 
 static enum mkt_status sync_placed(struct mkt_save_deposit *deposit, struct mkt_error *error)
 {
-    enum mkt_status status = sync_folder(&deposit->target, error);
+    enum mkt_status status = mkt_save_target_sync_folder(&deposit->target, error);
 
     if (status == MKT_OK)
         mkt_fault_point("archiver.folder-synced");

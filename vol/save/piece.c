@@ -18,7 +18,7 @@
 
 static enum mkt_status write_failed(struct mkt_raw_dataset *dataset)
 {
-    return mkt_raw_failed("writing dataset", dataset->name, dataset->error);
+    return mkt_raw_dataset_failed("writing", dataset->id, dataset->error);
 }
 
 /* The elements of a slab in the dataset's space; H5S_ALL for a scalar. */
@@ -94,12 +94,13 @@ static enum mkt_status write_over_box(struct mkt_raw_dataset *dataset,
     uint32_t element_bytes = dataset->array.element_bytes;
     struct mkt_layout layout;
     struct overlay overlay = {.piece = data};
+    char name[MKT_RAW_NAME_BYTES];
     /* Zeros, since HDF5 leaves the buffer alone where nothing is allocated and no fill value is
      * set. */
     overlay.memory = calloc(mkt_slab_elements(box), element_bytes);
     if (!overlay.memory)
         return mkt_error_set(dataset->error, MKT_NO_MEMORY, "out of memory at dataset %s",
-                             dataset->name);
+                             mkt_raw_name(dataset->id, name));
     enum mkt_status status = transfer(dataset, box, NULL, overlay.memory);
     if (status == MKT_OK) {
         mkt_layout_packed(&layout, box, element_bytes, 0);
@@ -143,10 +144,11 @@ static enum mkt_status write_list(struct mkt_raw_dataset *dataset, const struct 
     uint64_t entries = piece->table.length / (2 * sizeof(uint64_t));
     hsize_t *coordinates = malloc(LIST_BATCH * rank * sizeof(hsize_t));
     enum mkt_status status = MKT_OK;
+    char name[MKT_RAW_NAME_BYTES];
     size_t count = 0;
     if (!coordinates)
         return mkt_error_set(dataset->error, MKT_NO_MEMORY, "out of memory at dataset %s",
-                             dataset->name);
+                             mkt_raw_name(dataset->id, name));
     for (uint64_t entry = 0; entry < entries && status == MKT_OK; entry++) {
         for (uint64_t i = 0; i < table[2 * entry + 1] && status == MKT_OK; i++) {
             locate(&piece->slab, table[2 * entry] + i, coordinates + count++ * rank);
@@ -209,11 +211,12 @@ static enum mkt_status write_box(struct mkt_raw_dataset *dataset, const struct m
 static enum mkt_status write_mapped(struct mkt_raw_dataset *dataset, const struct mkt_piece *piece,
                                     const void *data, const void *table)
 {
+    char name[MKT_RAW_NAME_BYTES];
     if (piece->form == MKT_PIECE_SLAB)
         return transfer(dataset, &piece->slab, data, NULL);
     if (!mkt_piece_table_is_valid(piece, table, dataset->array.element_bytes))
         return mkt_error_set(dataset->error, MKT_CORRUPT, "a piece of dataset %s is corrupt",
-                             dataset->name);
+                             mkt_raw_name(dataset->id, name));
     if (piece->form == MKT_PIECE_LIST && list_is_sparse(dataset, piece))
         return write_list(dataset, piece, data, table);
     return write_over_box(dataset, piece, data, table);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "vol/save/rawdata.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,9 +9,10 @@
 #define CHUNK_CACHE_BYTES (256u << 20)
 
 struct walk {
+    hid_t file;
+    const char *name; /* the file's */
     const struct mkt_raw_source *source;
     struct mkt_error *error;
-    enum mkt_status status;
     bool chunked; /* which datasets this walk is for */
     uint64_t found;
 };
@@ -35,6 +37,23 @@ enum mkt_status mkt_raw_failed(const char *what, const char *name, struct mkt_er
                          name, deepest, full ? "; make room on the target's file system" : "");
 }
 
+const char *mkt_raw_name(hid_t dataset, char name[MKT_RAW_NAME_BYTES])
+{
+    if (H5Iget_name(dataset, name, MKT_RAW_NAME_BYTES) <= 0)
+        strcpy(name, "without a name");
+    return name;
+}
+
+enum mkt_status mkt_raw_dataset_failed(const char *what, hid_t dataset, struct mkt_error *error)
+{
+    char name[MKT_RAW_NAME_BYTES], whole[MKT_RAW_NAME_BYTES + 8];
+    hid_t errors = H5Eget_current_stack(); /* the search for the name mustn't clear it */
+    snprintf(whole, sizeof(whole), "dataset %s", mkt_raw_name(dataset, name));
+    if (errors >= 0)
+        H5Eset_current_stack(errors);
+    return mkt_raw_failed(what, whole, error);
+}
+
 /* ---- one dataset ---- */
 
 static enum mkt_status write_piece(void *context, const struct mkt_piece *piece)
@@ -57,14 +76,13 @@ static bool fits(hid_t space, const struct mkt_array *array, size_t type_bytes)
     return true;
 }
 
-static enum mkt_status write_pieces(struct walk *walk, hid_t id, const char *name,
-                                    const struct mkt_raw_array *array)
+static enum mkt_status write_pieces(struct walk *walk, hid_t id, const struct mkt_raw_array *array)
 {
     struct mkt_slab whole;
     uint64_t origin[MKT_MAX_RANK] = {0};
+    char name[MKT_RAW_NAME_BYTES];
     struct mkt_raw_dataset target = {.id = id,
                                      .type = H5Dget_type(id),
-                                     .name = name,
                                      .chunked = walk->chunked,
                                      .array = array->meta,
                                      .source = walk->source,
@@ -72,33 +90,24 @@ static enum mkt_status write_pieces(struct walk *walk, hid_t id, const char *nam
     hid_t space = H5Dget_space(id);
     enum mkt_status status;
     if (target.type < 0 || space < 0)
-        status = mkt_raw_failed("opening dataset", name, walk->error);
+        status = mkt_raw_dataset_failed("opening", id, walk->error);
     else if (!fits(space, &array->meta, H5Tget_size(target.type)))
         status = mkt_error_set(walk->error, MKT_CORRUPT,
-                               "dataset %s does not fit the market's record of it", name);
+                               "dataset %s does not fit the market's record of it",
+                               mkt_raw_name(id, name));
     else {
         mkt_slab_box(&whole, array->meta.rank, origin, array->meta.dims);
         status = walk->source->query(walk->source->context, array, &whole, write_piece, &target,
                                      walk->error);
         if (status != MKT_OK && !walk->error->text[0])
-            mkt_error_set(walk->error, status, "dataset %s: %s", name, mkt_status_text(status));
+            mkt_error_set(walk->error, status, "dataset %s: %s", mkt_raw_name(id, name),
+                          mkt_status_text(status));
     }
     if (space >= 0)
         H5Sclose(space);
     if (target.type >= 0)
         H5Tclose(target.type);
     return status;
-}
-
-/* Chunks that more than one piece touches stay in the cache until they are whole. */
-static hid_t open_dataset(hid_t root, const char *name)
-{
-    hid_t dapl = H5Pcreate(H5P_DATASET_ACCESS), dataset = H5I_INVALID_HID;
-    if (dapl >= 0 && H5Pset_chunk_cache(dapl, CHUNK_CACHE_SLOTS, CHUNK_CACHE_BYTES, 1.0) >= 0)
-        dataset = H5Dopen2(root, name, dapl);
-    if (dapl >= 0)
-        H5Pclose(dapl);
-    return dataset;
 }
 
 static void look_at_list(hid_t dataset, bool *chunked_out, bool *early_out)
@@ -131,7 +140,7 @@ static herr_t touch(hid_t dataset, hid_t type, hid_t space)
 }
 
 /* The storage that an early allocation would have brought. */
-static enum mkt_status allocate(hid_t dataset, const char *name, struct mkt_error *error)
+static enum mkt_status allocate(hid_t dataset, struct mkt_error *error)
 {
     H5D_space_status_t allocated = H5D_SPACE_STATUS_ALLOCATED;
     hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
@@ -143,32 +152,11 @@ static enum mkt_status allocate(hid_t dataset, const char *name, struct mkt_erro
         H5Sclose(space);
     if (type >= 0)
         H5Tclose(type);
-    return status >= 0 ? MKT_OK : mkt_raw_failed("allocating dataset", name, error);
-}
-
-/* The array of the dataset that the walk is at; false: there is nothing to write. */
-static bool find(struct walk *walk, const H5O_info2_t *info, struct mkt_raw_array *array_out)
-{
-    uint8_t token[MKT_TOKEN_BYTES];
-
-    _Static_assert(sizeof info->token == MKT_TOKEN_BYTES, "tokens of HDF5 and of the market");
-    memcpy(token, &info->token, sizeof token);
-    memset(array_out, 0, sizeof *array_out);
-    walk->status = walk->source->find(walk->source->context, token, array_out);
-    if (walk->status == MKT_NOT_FOUND) { /* its raw data is in the image */
-        walk->status = MKT_OK;
-        return false;
-    }
-    if (walk->status != MKT_OK) {
-        mkt_error_set(walk->error, walk->status, "the index of the version is corrupt");
-        return false;
-    }
-    walk->found++;
-    return true;
+    return status >= 0 ? MKT_OK : mkt_raw_dataset_failed("allocating", dataset, error);
 }
 
 /* Says in the file that the elements of a dataset were left out of it. */
-static enum mkt_status mark(hid_t dataset, const char *name, struct mkt_error *error)
+static enum mkt_status mark(hid_t dataset, struct mkt_error *error)
 {
     static const char text[] = "a rule of h5market.yaml kept the elements in memory; what the file "
                                "has are fill values";
@@ -179,7 +167,7 @@ static enum mkt_status mark(hid_t dataset, const char *name, struct mkt_error *e
         attribute = H5Acreate2(dataset, MKT_RAW_MARK, type, space, H5P_DEFAULT, H5P_DEFAULT);
         good = attribute >= 0 && H5Awrite(attribute, type, text) >= 0;
     }
-    enum mkt_status status = good ? MKT_OK : mkt_raw_failed("marking dataset", name, error);
+    enum mkt_status status = good ? MKT_OK : mkt_raw_dataset_failed("marking", dataset, error);
     if (attribute >= 0)
         H5Aclose(attribute);
     if (type >= 0)
@@ -189,49 +177,90 @@ static enum mkt_status mark(hid_t dataset, const char *name, struct mkt_error *e
     return status;
 }
 
-static herr_t visit(hid_t root, const char *name, const H5O_info2_t *info, void *context)
+/* ---- the file ---- */
+
+static herr_t compare(hid_t root, const char *name, const H5O_info2_t *info, void *context)
 {
-    struct walk *walk = context;
-    struct mkt_raw_array array;
-    if (info->type != H5O_TYPE_DATASET)
-        return 0;
-    if (!find(walk, info, &array))
-        return walk->status == MKT_OK ? 0 : -1;
-    hid_t dataset = open_dataset(root, name);
-    if (dataset < 0) {
-        walk->status = mkt_raw_failed("opening dataset", name, walk->error);
-        return -1;
-    }
-    bool chunked, early;
-    look_at_list(dataset, &chunked, &early);
-    bool left_out =
-        walk->source->leaves_memory_only && (array.meta.flags & MKT_ARRAY_MEMORY_ONLY) != 0;
-    if (chunked == walk->chunked && array.any)
-        walk->status =
-            left_out ? mark(dataset, name, walk->error) : write_pieces(walk, dataset, name, &array);
-    if (chunked == walk->chunked && early && walk->status == MKT_OK)
-        walk->status = allocate(dataset, name, walk->error);
-    if (H5Dclose(dataset) < 0 && walk->status == MKT_OK) /* writes what the chunk cache holds */
-        walk->status = mkt_raw_failed("writing dataset", name, walk->error);
-    return walk->status == MKT_OK ? 0 : -1;
+    (void)root;
+    (void)name;
+    return memcmp(&info->token, context, MKT_TOKEN_BYTES) == 0;
 }
 
-/* ---- the file ---- */
+/* The dataset of an array; negative without a failure: it has none any more, since it was never
+ * linked, or its last link went while it was open. */
+static hid_t open_dataset(struct walk *walk, const struct mkt_array *array, enum mkt_status *status)
+{
+    H5O_token_t token;
+    H5O_info2_t info;
+
+    _Static_assert(sizeof token == MKT_TOKEN_BYTES, "tokens of HDF5 and of the market");
+    memcpy(&token, array->token, sizeof token);
+    hid_t id = H5Oopen_by_token(walk->file, token);
+    /* Can't it be opened, or is nothing there? */
+    if (id < 0 &&
+        H5Ovisit3(walk->file, H5_INDEX_NAME, H5_ITER_NATIVE, compare, &token, H5O_INFO_BASIC) != 0)
+        *status = mkt_raw_failed("opening a dataset of", walk->name, walk->error);
+    if (id >= 0 && H5Iget_type(id) == H5I_DATASET && H5Oget_info3(id, &info, H5O_INFO_BASIC) >= 0 &&
+        info.rc > 0)
+        return id;
+    if (id >= 0)
+        H5Oclose(id);
+    return H5I_INVALID_HID;
+}
+
+static enum mkt_status write_array(struct walk *walk, const struct mkt_raw_array *array)
+{
+    enum mkt_status status = MKT_OK;
+    bool chunked, early;
+    hid_t dataset = open_dataset(walk, &array->meta, &status);
+
+    if (dataset < 0)
+        return status;
+    walk->found++;
+    look_at_list(dataset, &chunked, &early);
+    bool left_out =
+        walk->source->leaves_memory_only && (array->meta.flags & MKT_ARRAY_MEMORY_ONLY) != 0;
+    if (chunked == walk->chunked && array->any)
+        status = left_out ? mark(dataset, walk->error) : write_pieces(walk, dataset, array);
+    if (chunked == walk->chunked && early && status == MKT_OK)
+        status = allocate(dataset, walk->error);
+    if (H5Dclose(dataset) < 0 && status == MKT_OK) /* writes what the chunk cache holds */
+        status = mkt_raw_failed("writing a dataset of", walk->name, walk->error);
+    return status;
+}
+
+static enum mkt_status walk_arrays(struct walk *walk)
+{
+    struct mkt_raw_array array = {0};
+    enum mkt_status status;
+
+    while ((status = walk->source->next(walk->source->context, &array)) == MKT_OK) {
+        status = write_array(walk, &array);
+        if (status != MKT_OK)
+            return status;
+    }
+    if (status != MKT_NOT_FOUND)
+        return mkt_error_set(walk->error, status, "the index of the version is corrupt");
+    return MKT_OK;
+}
+
+herr_t mkt_raw_list(hid_t fapl)
+{
+    return H5Pset_cache(fapl, 0, CHUNK_CACHE_SLOTS, CHUNK_CACHE_BYTES, 1.0);
+}
 
 enum mkt_status mkt_raw_write(hid_t file, const char *name, const struct mkt_raw_source *source,
                               uint64_t *found_out, struct mkt_error *error)
 {
-    struct walk walk = {.source = source, .error = error, .status = MKT_OK};
-    herr_t visited = 0;
+    struct walk walk = {.file = file, .name = name, .source = source, .error = error};
+    enum mkt_status status = MKT_OK;
     /* Contiguous ones first: a chunk that grows leaves space with old bytes behind, and HDF5 would
      * hand that to a contiguous dataset without clearing what is never written in it. */
-    for (int pass = 0; pass < 2 && visited >= 0; pass++) {
+    for (int pass = 0; pass < 2 && status == MKT_OK; pass++) {
         walk.chunked = pass == 1;
         walk.found = 0;
-        visited = H5Ovisit3(file, H5_INDEX_NAME, H5_ITER_NATIVE, visit, &walk, H5O_INFO_BASIC);
+        status = walk_arrays(&walk);
     }
-    if (visited < 0 && walk.status == MKT_OK)
-        walk.status = mkt_raw_failed("walking through", name, error);
     *found_out = walk.found;
-    return walk.status;
+    return status;
 }

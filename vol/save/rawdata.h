@@ -28,9 +28,9 @@ struct mkt_raw_source {
     uint64_t file;           /* as in struct mkt_piece_source */
     bool leaves_memory_only; /* arrays with MKT_ARRAY_MEMORY_ONLY keep their fill values, and get an
                                 attribute that says so */
-    /* The array of a dataset. MKT_NOT_FOUND: its raw data is in the file already. */
-    enum mkt_status (*find)(void *context, const uint8_t token[MKT_TOKEN_BYTES],
-                            struct mkt_raw_array *array_out);
+    /* The array after `*array`, which has been zeros before the first. MKT_NOT_FOUND: no more. All
+     * other raw data is in the file already. */
+    enum mkt_status (*next)(void *context, struct mkt_raw_array *array);
     /* Its pieces that meet `want`, the later wins. */
     enum mkt_status (*query)(void *context, const struct mkt_raw_array *array,
                              const struct mkt_slab *want, mkt_piece_fn fn, void *fn_context,
@@ -40,18 +40,25 @@ struct mkt_raw_source {
     enum mkt_status (*moved)(void *context, uint64_t bytes, struct mkt_error *error);
 };
 
-/* Writes all raw data of the datasets that can be reached from the root of `file`; `name` is the
- * file's for messages. *found_out: arrays that have a dataset. The failures of the source and of
- * HDF5 (MKT_IO_ERROR, MKT_NO_SPACE), MKT_CORRUPT for a dataset that isn't what the source says. */
+/* Chunks that more than one piece touches stay in the cache until they are whole: for the list that
+ * the file is opened with. */
+herr_t mkt_raw_list(hid_t fapl);
+/* Writes all raw data of the datasets that the arrays name by their tokens, by whatever links they
+ * are reached; `name` is the file's for messages. *found_out: arrays that have a dataset in the
+ * file. The failures of the source and of HDF5 (MKT_IO_ERROR, MKT_NO_SPACE), MKT_CORRUPT for a
+ * dataset that isn't what the source says. */
 enum mkt_status mkt_raw_write(hid_t file, const char *name, const struct mkt_raw_source *source,
                               uint64_t *found_out, struct mkt_error *error);
 /* Sets the error from HDF5's error stack, naming the object. */
 enum mkt_status mkt_raw_failed(const char *what, const char *name, struct mkt_error *error);
+enum mkt_status mkt_raw_dataset_failed(const char *what, hid_t dataset, struct mkt_error *error);
+/* A path of the dataset, for people; it is searched for. */
+#define MKT_RAW_NAME_BYTES 256
+const char *mkt_raw_name(hid_t dataset, char name[MKT_RAW_NAME_BYTES]);
 
 /* ---- piece.c ---- */
 struct mkt_raw_dataset {
     hid_t id, type; /* the file's own type: bytes go as they are */
-    const char *name;
     bool chunked;
     struct mkt_array array;
     const struct mkt_raw_source *source;

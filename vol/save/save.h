@@ -44,6 +44,10 @@ enum mkt_status mkt_save_target_fill(const struct mkt_save_target *target, const
                                      struct mkt_error *error);
 /* Puts it on disk for good under its own name. */
 enum mkt_status mkt_save_target_finish(struct mkt_save_target *target, struct mkt_error *error);
+/* The new name in the folder, for good; a file system that has nothing to sync there is no failure.
+ */
+enum mkt_status mkt_save_target_sync_folder(const struct mkt_save_target *target,
+                                            struct mkt_error *error);
 /* Leaves nothing behind unless finished. */
 void mkt_save_target_close(struct mkt_save_target *target);
 /* Sets the names, and nothing else. */

@@ -5,6 +5,7 @@
  */
 #include "vol/save/save.h"
 
+#include "core/base/fault.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -187,6 +188,26 @@ enum mkt_status mkt_save_target_fill(const struct mkt_save_target *target, const
     return MKT_OK;
 }
 
+enum mkt_status mkt_save_target_sync_folder(const struct mkt_save_target *target,
+                                            struct mkt_error *error)
+{
+    enum mkt_status status = mkt_fault_point("save.folder-sync");
+    if (status != MKT_OK)
+        return mkt_error_set(error, status, "can't write the folder %s: %s", target->folder,
+                             mkt_status_text(status));
+    int folder = open(target->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return mkt_save_failed(error, "can't open the folder", target->folder);
+    int failed = fsync(folder);
+    int reason = errno;
+    close(folder);
+    if (failed && reason != EINVAL) { /* a file system that has nothing to sync */
+        errno = reason;
+        return mkt_save_failed(error, "can't write the folder", target->folder);
+    }
+    return MKT_OK;
+}
+
 /* A rename that replaces nothing unless it may. */
 static int rename_into_place(const struct mkt_save_target *target)
 {
@@ -214,12 +235,7 @@ enum mkt_status mkt_save_target_finish(struct mkt_save_target *target, struct mk
         return mkt_save_failed(error, "can't create", target->path);
     close(target->fd);
     target->fd = -1;
-    int folder = open(target->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder >= 0) {
-        fsync(folder);
-        close(folder);
-    }
-    return MKT_OK;
+    return mkt_save_target_sync_folder(target, error);
 }
 
 void mkt_save_target_close(struct mkt_save_target *target)

@@ -9,6 +9,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/fault.h"
+#include "core/base/log.h"
 #include "vol/save/rawdata.h"
 
 #define PROGRESS_AFTER_MS 2000
@@ -63,17 +64,16 @@ struct version {
     struct mkt_save_progress *progress;
 };
 
-static enum mkt_status find(void *context, const uint8_t token[MKT_TOKEN_BYTES],
-                            struct mkt_raw_array *array_out)
+static enum mkt_status next(void *context, struct mkt_raw_array *array)
 {
     const struct version *version = context;
-    uint32_t position;
-    enum mkt_status status = mkt_index_view_find_token(version->index, token, &position);
-    if (status != MKT_OK)
-        return status;
-    array_out->position = position;
-    array_out->any = mkt_index_view_pieces(version->index, position) > 0;
-    return mkt_index_view_array(version->index, position, &array_out->meta);
+    uint64_t position = array->own ? array->position + 1 : 0;
+    if (position >= version->index->arrays)
+        return MKT_NOT_FOUND;
+    array->own = context;
+    array->position = position;
+    array->any = mkt_index_view_pieces(version->index, (uint32_t)position) > 0;
+    return mkt_index_view_array(version->index, (uint32_t)position, &array->meta);
 }
 
 static enum mkt_status query(void *context, const struct mkt_raw_array *array,
@@ -102,10 +102,20 @@ static hid_t open_native(const char *path)
 #endif
     /* The lock is ours already. */
     if (H5Pset_vol(fapl, H5VL_NATIVE, NULL) >= 0 && H5Pset_fapl_sec2(fapl) >= 0 &&
-        H5Pset_file_locking(fapl, false, true) >= 0)
+        mkt_raw_list(fapl) >= 0 && H5Pset_file_locking(fapl, false, true) >= 0)
         file = H5Fopen(path, H5F_ACC_RDWR, fapl);
     H5Pclose(fapl);
     return file;
+}
+
+static void say_left_out(const struct mkt_save_progress *progress, const char *path, uint64_t count)
+{
+    static const char text[] = "datasets are in the file no more, unlinked while they were open; "
+                               "left out";
+    if (progress->yields_to)
+        mkt_log_info("archiver", "%s: %" PRIu64 " %s", path, count, text);
+    else
+        fprintf(stderr, "%s: %" PRIu64 " %s\n", progress->name, count, text);
 }
 
 enum mkt_status mkt_save_raw_data(const char *path, struct mkt_client *client, uint64_t handle,
@@ -117,7 +127,7 @@ enum mkt_status mkt_save_raw_data(const char *path, struct mkt_client *client, u
                                           .client = client,
                                           .file = handle,
                                           .leaves_memory_only = progress->leaves_memory_only,
-                                          .find = find,
+                                          .next = next,
                                           .query = query,
                                           .moved = moved};
     uint64_t found = 0;
@@ -133,8 +143,7 @@ enum mkt_status mkt_save_raw_data(const char *path, struct mkt_client *client, u
     if (H5Fclose(file) < 0 && status == MKT_OK)
         status = mkt_raw_failed("closing", path, error);
     if (status == MKT_OK && found < index->arrays)
-        fprintf(stderr, "%s: %" PRIu64 " datasets have no name in the file any more; left out\n",
-                progress->name, index->arrays - found);
+        say_left_out(progress, path, index->arrays - found);
     return status;
 }
 
