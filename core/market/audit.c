@@ -311,7 +311,7 @@ static void audit_saves(struct audit *audit)
 static void audit_version(struct audit *audit, const struct version *version)
 {
     uint32_t readers, pins = count_pins(audit->market, version, &readers);
-    uint64_t pieces = 0;
+    uint64_t pieces = 0, bytes = 0;
 
     AUDIT(audit, pins == version->pins && readers == version->readers,
           "version %llu of '%s' has %u pins, not %u", (unsigned long long)version->number,
@@ -334,6 +334,10 @@ static void audit_version(struct audit *audit, const struct version *version)
         }
         pieces += version->array[a].count;
     }
+    for (uint64_t p = 0; p < version->pieces; p++)
+        bytes += mkt_piece_bytes(version->piece[p]);
+    AUDIT(audit, bytes == version->data_bytes, "a version has %llu bytes of data, not %llu",
+          (unsigned long long)bytes, (unsigned long long)version->data_bytes);
     AUDIT(audit, pieces == version->pieces, "a version has %llu pieces, not %llu",
           (unsigned long long)pieces, (unsigned long long)version->pieces);
 }

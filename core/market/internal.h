@@ -542,6 +542,11 @@ const struct withdrawn *mkt_withdrawn_find(const struct mkt_market *market,
 struct held_piece *mkt_piece_hold(const struct mkt_piece *piece, uint32_t element_bytes,
                                   uint32_t rank);
 void mkt_piece_drop(struct mkt_market *market, struct held_piece *piece);
+/* Data and table, wherever they are. */
+static inline uint64_t mkt_piece_bytes(const struct held_piece *piece)
+{
+    return (piece->data.length > 0 ? piece->data.length : piece->cold.length) + piece->table.length;
+}
 void mkt_piece_stamp(struct held_piece *piece, uint64_t stamp);
 enum mkt_status mkt_piece_parse(const struct held_piece *held, struct mkt_piece *piece_out);
 void mkt_image_drop(struct mkt_market *market, struct held_image *image);

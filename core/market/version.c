@@ -208,7 +208,7 @@ static void collect(const struct group *group, const struct wanted *wanted, stru
         }
         version->pieces += array->count;
         for (uint32_t p = 0; p < array->count; p++)
-            version->data_bytes += array->piece[p]->data.length + array->piece[p]->table.length;
+            version->data_bytes += mkt_piece_bytes(array->piece[p]);
     }
 }
 
