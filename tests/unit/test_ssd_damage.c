@@ -132,7 +132,7 @@ static void restore_files(void)
 
 static void change(const char *name, uint64_t at, uint8_t bits)
 {
-    uint8_t byte;
+    uint8_t byte = 0;
     char path[600];
 
     file_path(name, path);
