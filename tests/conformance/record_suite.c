@@ -677,6 +677,11 @@ static void test_records_threads_write_and_read_beside_the_owner(void **state)
         pthread_join(threads[i], NULL);
     assert_int_equal(shared.bad, 0);
     assert_true(shared.reads > ENOUGH && shared.writes > ENOUGH);
+    for (int i = 0; i < JOBS; i++)
+        if (shared.jobs[i].state == JOB_RESERVED || shared.jobs[i].state == JOB_WRITTEN)
+            assert_int_equal(medium->free(shared.ssd, &shared.jobs[i].record), MKT_OK);
+    assert_int_equal(usage_of(shared.ssd).records, 0);
+    assert_int_equal(usage_of(shared.ssd).live_bytes, 0);
     medium->close(shared.ssd);
 }
 
@@ -717,6 +722,7 @@ static void test_records_freed_while_read_is_right_or_stale(void **state)
         for (int i = 0; i < 4; i++)
             pthread_join(threads[i], NULL);
         assert_int_equal(shared.bad, 0);
+        assert_int_equal(usage_of(shared.ssd).records, 0);
     }
     medium->close(shared.ssd);
 }

@@ -378,7 +378,9 @@ static void test_ssd_unreadable_at_open_loses_nothing(void **state)
 
     (void)state;
     for (int pass = 1; pass < 9; pass++) {
-        int status = run("ssd.before-data:kill:12", false);
+        /* The fifth write comes after a record that is its segment's last. */
+        int status =
+            run(pass % 2 == 0 ? "ssd.before-data:kill:5" : "ssd.before-data:kill:12", false);
         assert_true(WIFSIGNALED(status));
         snprintf(fault, sizeof(fault), "ssd.scanned:error=IO_ERROR:%d", pass);
         status = run_program(arguments, fault);

@@ -162,6 +162,21 @@ static enum mkt_status read_all(struct mkt_file_engine *engine, const struct mkt
     return mkt_file_read(engine, &from, &all, 1, target, error);
 }
 
+/* What is left of the last block holds nothing of what the buffer held before. */
+static void check_filling(void)
+{
+    static const uint8_t zeros[BLOCKS * BLOCK - BYTES];
+    uint8_t filling[sizeof(zeros)];
+    char path[300];
+
+    snprintf(path, sizeof(path), "%s/file", folder);
+    int fd = open(path, O_RDONLY);
+    assert_true(fd >= 0);
+    assert_int_equal(__real_pread(fd, filling, sizeof(filling), BLOCK + BYTES), sizeof(filling));
+    assert_memory_equal(filling, zeros, sizeof(filling));
+    close(fd);
+}
+
 static void write_and_read(struct mkt_file_engine *engine, const struct mkt_file *file)
 {
     struct mkt_error error = {0};
@@ -174,6 +189,7 @@ static void write_and_read(struct mkt_file_engine *engine, const struct mkt_file
         if (read_all(engine, file, &error) != MKT_OK)
             fail_msg("%s", error.text);
         assert_true(is_pattern(target, 0, BYTES, seed));
+        check_filling();
         for (unsigned i = 0; i < BLOCK; i++)
             assert_int_equal(target[BYTES + i], POISON);
     }

@@ -24,7 +24,7 @@
 #define POISON      0xd7
 #define RECORDS     12
 #define FILES_MAX   16
-#define BYTES_MAX   (2 * MIB)
+#define BYTES_MAX   (4 * MIB)
 #define SKIP_STATUS 77
 
 static char folder[256];
@@ -132,7 +132,7 @@ static void restore_files(void)
 
 static void change(const char *name, uint64_t at, uint8_t bits)
 {
-    uint8_t byte;
+    uint8_t byte = 0;
     char path[600];
 
     file_path(name, path);
@@ -448,6 +448,69 @@ static void test_ssd_header_in_users_data_is_no_record(void **state)
     assert_int_equal(access(path, F_OK), -1); /* nothing else was in it */
 }
 
+/* A record that holds the bytes of a segment file, from its start or (at_home) from where the data
+ * comes to lie in its own segment; then its header is damaged. */
+static void hide_record(struct mkt_ssd *ssd, const uint8_t *bytes, uint64_t size, bool at_home)
+{
+    struct mkt_ssd_record outer;
+    char name[32];
+
+    assert_int_equal(mkt_ssd_reserve(ssd, size, &outer), MKT_OK);
+    uint64_t at = place_of(&outer, name);
+    if (at_home)
+        bytes += at + header_bytes(size);
+    assert_int_equal(mkt_ssd_write(ssd, &outer, bytes, NULL), MKT_OK);
+    mkt_ssd_close(ssd);
+    change(name, at, 1);
+}
+
+static void test_ssd_copy_of_a_segment_inside_it_is_no_record(void **state)
+{
+    struct mkt_ssd_record inner;
+    char name[32], path[600];
+    unsigned listed = 0;
+
+    (void)state;
+    struct mkt_ssd *ssd = open_medium();
+    assert_int_equal(put(ssd, 5000, 1, &inner, NULL), MKT_OK);
+    place_of(&inner, name);
+    file_path(name, path);
+    int fd = open(path, O_RDONLY);
+    uint8_t *bytes = calloc(1, 100000);
+    assert_int_equal(read(fd, bytes, 40000), 40000);
+    close(fd);
+    hide_record(ssd, bytes, 60000, false); /* in the same segment, at another place */
+    free(bytes);
+    ssd = open_medium();
+    assert_int_equal(mkt_ssd_free(ssd, &inner), MKT_OK);
+    assert_int_equal(mkt_ssd_each(ssd, 0, check_listed, &listed), MKT_OK);
+    assert_int_equal(listed, RECORDS);
+    mkt_ssd_close(ssd);
+}
+
+static void test_ssd_former_segment_at_its_old_place_is_no_record(void **state)
+{
+    struct mkt_ssd *ssd = open_medium();
+    struct mkt_ssd_usage usage;
+    char name[32];
+    unsigned which = 0;
+
+    (void)state;
+    place_of(&records[0], name);
+    while (strcmp(files[which].name, name) != 0)
+        which++;
+    mkt_ssd_destroy(ssd); /* ids start anew */
+    ssd = open_medium();
+    uint8_t *bytes = calloc(2, files[which].size);
+    memcpy(bytes, files[which].bytes, files[which].size);
+    hide_record(ssd, bytes, files[which].size - 20 * BLOCK, true);
+    free(bytes);
+    ssd = open_medium();
+    mkt_ssd_usage(ssd, &usage);
+    assert_int_equal(usage.records, 0);
+    mkt_ssd_close(ssd);
+}
+
 static void test_ssd_reused_file_shows_none_of_its_former_records(void **state)
 {
     struct mkt_ssd_record many[4], whole, last;
@@ -532,7 +595,7 @@ static void test_ssd_unusable_folder_is_named(void **state)
 /* Runs `what` in a child with mounts of its own; false: that isn't allowed here. */
 static bool run_with_mounts(int (*what)(void))
 {
-    int status;
+    int status = 0;
     pid_t child = fork();
 
     if (child == 0) {
@@ -577,8 +640,7 @@ static int use_small_disk(void)
         if (mkt_ssd_free(ssd, &kept[i]) != MKT_OK)
             return 6;
     /* What is kept for later goes when one long record needs it. */
-    if (put(ssd, 2 * MIB - 8 * BLOCK, 1, &one, &error) != MKT_OK ||
-        read_whole(ssd, &one, 1) != MKT_OK)
+    if (put(ssd, 3 * MIB, 1, &one, &error) != MKT_OK || read_whole(ssd, &one, 1) != MKT_OK)
         return 7;
     mkt_ssd_close(ssd);
     umount(folder);
@@ -623,6 +685,8 @@ int main(void)
         TEST(test_ssd_segment_of_another_layout_is_left_alone),
         TEST(test_ssd_random_damage_never_gives_wrong_bytes),
         TEST(test_ssd_header_in_users_data_is_no_record),
+        TEST(test_ssd_copy_of_a_segment_inside_it_is_no_record),
+        TEST(test_ssd_former_segment_at_its_old_place_is_no_record),
         TEST(test_ssd_reused_file_shows_none_of_its_former_records),
         TEST(test_ssd_file_cut_while_open_is_corrupt),
         TEST(test_ssd_lost_lock_file_keeps_records),
