@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Real files into memory, ahead of their readers. */
 #include "core/base/clock.h"
+#include "core/base/progress.h"
 #include "core/cli/cli.h"
 
 #include <errno.h>
@@ -12,8 +13,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-#define PROGRESS_AFTER_MS 2000
 
 struct options {
     bool quiet, latest;
@@ -77,23 +76,19 @@ static const struct argp argp = {
 
 struct progress {
     const char *file;
-    uint64_t began_ms, shown_ms;
-    bool terminal, quiet, shown;
+    bool quiet;
+    struct mkt_progress lines;
 };
 
 static void show(void *context, uint64_t done, uint64_t total)
 {
     struct progress *progress = context;
-    uint64_t now = mkt_now_ms();
-    bool last = done == total;
-    if (progress->quiet || now - progress->began_ms < PROGRESS_AFTER_MS ||
-        (!last && now - progress->shown_ms < (progress->terminal ? 250 : 10000)))
+    bool last = done == total, terminal = progress->lines.terminal;
+    if (progress->quiet || !mkt_progress_is_due(&progress->lines, mkt_now_ms(), last))
         return;
-    progress->shown = true;
-    progress->shown_ms = now;
-    fprintf(stderr, "%s%s: %s: %.2f of %.2f GiB%s", progress->terminal ? "\r" : "",
-            program_invocation_name, progress->file, (double)done / (1 << 30),
-            (double)total / (1 << 30), progress->terminal && !last ? "" : "\n");
+    fprintf(stderr, "%s%s: %s: %.2f of %.2f GiB%s", terminal ? "\r" : "", program_invocation_name,
+            progress->file, (double)done / (1 << 30), (double)total / (1 << 30),
+            terminal && !last ? "" : "\n");
 }
 
 static bool poll_interrupt(void *context)
@@ -106,15 +101,17 @@ static enum mkt_status load_one(struct mkt_client *client, const char *file, boo
                                 uint64_t *bytes_out, struct mkt_error *error)
 {
     struct progress progress = {
-        .file = file, .began_ms = mkt_now_ms(), .terminal = isatty(STDERR_FILENO), .quiet = quiet};
+        .file = file,
+        .quiet = quiet,
+        .lines = {.began_ms = mkt_now_ms(), .terminal = isatty(STDERR_FILENO)}};
     const struct mkt_load load = {.path = file,
                                   .yields = true,
                                   .progress = show,
                                   .interrupted = poll_interrupt,
                                   .context = &progress};
     enum mkt_status status = mkt_client_load(client, &load, bytes_out, error);
-    if (status != MKT_OK && progress.shown && progress.terminal)
-        fputc('\n', stderr);
+    if (status != MKT_OK)
+        mkt_progress_end_line(&progress.lines);
     return status;
 }
 
