@@ -4,7 +4,6 @@
 #include "core/base/progress.h"
 #include "core/cli/cli.h"
 
-#include <errno.h>
 #include <glob.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -16,8 +15,7 @@
 
 struct options {
     bool quiet, latest;
-    char **files;
-    int count;
+    struct mkt_cli_files files;
 };
 
 static volatile sig_atomic_t interrupted;
@@ -38,15 +36,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'l':
         options->latest = true;
         return 0;
-    case ARGP_KEY_ARGS:
-        options->files = state->argv + state->next;
-        options->count = state->argc - state->next;
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "no FILE given");
-        return EINVAL;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return mkt_cli_parse_files(key, state, &options->files);
     }
 }
 
@@ -230,8 +221,8 @@ static int load_newest(struct mkt_client *client, struct candidate *list, size_t
 static int load_latest(struct mkt_client *client, const struct options *options)
 {
     glob_t found = {0};
-    for (int i = 0; i < options->count; i++)
-        (void)glob(options->files[i], i > 0 ? GLOB_APPEND : 0, NULL, &found);
+    for (int i = 0; i < options->files.count; i++)
+        (void)glob(options->files.list[i], i > 0 ? GLOB_APPEND : 0, NULL, &found);
     struct candidate *list = mkt_cli_alloc((found.gl_pathc + 1) * sizeof(*list));
     size_t count = 0;
     for (size_t i = 0; i < found.gl_pathc; i++) {
@@ -260,8 +251,8 @@ int mkt_cli_load(int argc, char **argv)
     if (options.latest) {
         result = load_latest(client, &options);
     } else {
-        for (int i = 0; i < options.count && !interrupted; i++) {
-            int one = load_file(client, options.files[i], options.quiet);
+        for (int i = 0; i < options.files.count && !interrupted; i++) {
+            int one = load_file(client, options.files.list[i], options.quiet);
             result = result ? result : one;
         }
     }
