@@ -696,7 +696,7 @@ static herr_t write_chunk(struct mkt_vol_store *store, H5VL_native_dataset_optio
     const hsize_t origin[MKT_MAX_RANK] = {0};
     struct mkt_slab box;
 
-    if (mkt_vol_may_write(store->object, H5E_DATASET) < 0)
+    if (mkt_vol_may_write(store->object) < 0)
         return -1;
     if (aligned_box(store, offset, &box) < 0 || twin_of(store, &box, mask) < 0)
         return -1;

@@ -496,7 +496,7 @@ static herr_t write_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem
     bool resolve = is_virtual(object);
     if (!object->dataset && !resolve)
         return write_passed(object, mem_type, mem_space, file_space, dxpl, buffer);
-    if (mkt_vol_may_write(object, H5E_DATASET) < 0)
+    if (mkt_vol_may_write(object) < 0)
         return -1;
     if (resolve)
         return mkt_vol_virtual_write(object, mem_type, mem_space, file_space, dxpl, buffer);
@@ -547,7 +547,7 @@ static herr_t check_write(struct mkt_vol_object *object, hid_t mem_type, hid_t m
         return -1;
     if (!object->dataset || is_virtual(object))
         return 0;
-    if (mkt_vol_may_write(object, H5E_DATASET) < 0)
+    if (mkt_vol_may_write(object) < 0)
         return -1;
     if (transfer_begin(&transfer, object) < 0)
         return -1;
@@ -717,7 +717,7 @@ herr_t mkt_vol_dataset_optional(void *dataset, H5VL_optional_args_t *args, hid_t
     if (object->dataset && object->dataset->raw == RAW_UNKNOWN && decide(object) < 0)
         return -1;
     if (args->op_type == H5VL_NATIVE_DATASET_FORMAT_CONVERT && would_be_converted(object) &&
-        mkt_vol_may_write(object, H5E_DATASET) < 0)
+        mkt_vol_may_write(object) < 0)
         return -1;
     herr_t result;
     if (object->dataset && object->dataset->raw == RAW_REDIRECTED &&

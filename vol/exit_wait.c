@@ -3,16 +3,15 @@
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
+#include "core/base/progress.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#define LOOK_MS       1000u
-#define FIRST_LINE_MS 2000u
-#define LINE_MS       10000u
-#define STALL_MS      3600000u /* no file is completed for so long */
-#define MIB           (1024.0 * 1024.0)
+#define LOOK_MS  1000u
+#define STALL_MS 3600000u /* no file is completed for so long */
+#define MIB      (1024.0 * 1024.0)
 
 static struct {
     bool any;            /* something was published that is to be waited for */
@@ -45,21 +44,19 @@ static bool is_wanted(const struct mkt_client *client)
 }
 
 struct waiting {
-    uint64_t began_ms, line_ms, moved_ms, worked_ms; /* worked: something wasn't failing */
-    uint64_t first_bytes, left_bytes;
+    struct mkt_progress progress;
+    uint64_t moved_ms, worked_ms; /* worked: something wasn't failing */
 };
 
 static void show(struct waiting *waiting, const struct mkt_save_state *state, uint64_t now)
 {
-    if (now - waiting->began_ms < FIRST_LINE_MS || now - waiting->line_ms < LINE_MS)
+    if (!mkt_progress_is_due(&waiting->progress, now, false))
         return;
-    double seconds = (double)(now - waiting->began_ms) / 1000;
-    double done = (double)(waiting->first_bytes - state->bytes);
-    waiting->line_ms = now;
     mkt_log_warning("vol",
                     "the exit waits for %" PRIu64 " file(s) to be on disk: %.1f MiB left, %.1f "
                     "MiB/s%s%s",
-                    state->files, (double)state->bytes / MIB, done / MIB / seconds,
+                    state->files, (double)state->bytes / MIB,
+                    (double)mkt_progress_rate(&waiting->progress, now) / MIB,
                     state->failing ? "; some fail: " : "", state->failing ? state->text : "");
 }
 
@@ -84,18 +81,15 @@ static bool gives_up(const struct waiting *waiting, const struct mkt_save_state 
 
 static void note_progress(struct waiting *waiting, const struct mkt_save_state *state, uint64_t now)
 {
-    if (state->bytes > waiting->first_bytes)
-        waiting->first_bytes = state->bytes;
-    if (state->bytes != waiting->left_bytes)
+    if (mkt_progress_note(&waiting->progress, state->bytes))
         waiting->moved_ms = waiting->worked_ms = now;
     if (state->failing < state->files)
         waiting->worked_ms = now;
-    waiting->left_bytes = state->bytes;
 }
 
 void mkt_vol_exit_wait(struct mkt_client *client)
 {
-    struct waiting waiting = {.began_ms = mkt_now_ms()};
+    struct waiting waiting = {.progress.began_ms = mkt_now_ms()};
     struct mkt_save_state state = {.files = 0};
     struct mkt_error error = {.status = MKT_OK};
     uint32_t wait_ms = 0;

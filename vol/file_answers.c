@@ -339,7 +339,7 @@ static herr_t convert_format(struct mkt_vol_object *object, H5VL_optional_args_t
     if (!file->writable) {
         const void *image = mkt_vol_image_content(file->image, &bytes);
         if (!mkt_superblock_read(image, bytes, &superblock) || superblock.version > NEWEST_OF_1_8)
-            return mkt_vol_may_write(object, H5E_FILE);
+            return mkt_vol_may_write(object);
     }
     return H5VLfile_optional(object->under, mkt_vol_native_id(), args, dxpl, request);
 }

@@ -17,9 +17,11 @@ static herr_t refuse(hid_t major)
     return mkt_vol_fail(major, H5E_WRITEERROR, "no write intent on file");
 }
 
-herr_t mkt_vol_may_write(const struct mkt_vol_object *object, hid_t major)
+herr_t mkt_vol_may_write(const struct mkt_vol_object *object)
 {
-    return object && is_readers(object->file) ? refuse(major) : 0;
+    return object && is_readers(object->file)
+               ? refuse(object->type == H5I_FILE ? H5E_FILE : H5E_DATASET)
+               : 0;
 }
 
 /* The group that the link is to be in, if there is a path to it; malloc'ed. */
@@ -51,7 +53,7 @@ static bool leads_to_readers(struct mkt_vol_object *location, const char *folder
     return readers;
 }
 
-herr_t mkt_vol_may_link(struct mkt_vol_object *location, const H5VL_loc_params_t *loc, hid_t major)
+herr_t mkt_vol_may_link(struct mkt_vol_object *location, const H5VL_loc_params_t *loc)
 {
     if (!location || !is_readers(location->file))
         return 0;
@@ -59,10 +61,10 @@ herr_t mkt_vol_may_link(struct mkt_vol_object *location, const H5VL_loc_params_t
         loc->type == H5VL_OBJECT_BY_NAME ? folder_of(loc->loc_data.loc_by_name.name) : NULL;
     bool readers = leads_to_readers(location, folder ? folder : ".");
     free(folder);
-    return readers ? refuse(major) : 0;
+    return readers ? refuse(H5E_LINK) : 0;
 }
 
-herr_t mkt_vol_may_write_in(struct mkt_vol_object *location, hid_t major)
+herr_t mkt_vol_may_write_in(struct mkt_vol_object *location)
 {
-    return is_readers(location->file) && leads_to_readers(location, ".") ? refuse(major) : 0;
+    return is_readers(location->file) && leads_to_readers(location, ".") ? refuse(H5E_OHDR) : 0;
 }

@@ -14,7 +14,7 @@ herr_t mkt_vol_link_create(H5VL_link_create_args_t *args, void *object,
                            const H5VL_loc_params_t *loc, hid_t lcpl, hid_t lapl, hid_t dxpl,
                            void **request)
 {
-    if (!mkt_vol_object_usable(object) || mkt_vol_may_link(object, loc, H5E_LINK) < 0)
+    if (!mkt_vol_object_usable(object) || mkt_vol_may_link(object, loc) < 0)
         return -1;
     H5VL_link_create_args_t native_args = *args;
     if (args->op_type == H5VL_LINK_CREATE_HARD)
@@ -28,7 +28,7 @@ herr_t mkt_vol_link_copy(void *source, const H5VL_loc_params_t *source_loc, void
                          void **request)
 {
     if (!mkt_vol_object_usable(source) || !mkt_vol_object_usable(target) ||
-        mkt_vol_may_link(target, target_loc, H5E_LINK) < 0)
+        mkt_vol_may_link(target, target_loc) < 0)
         return -1;
     return H5VLlink_copy(mkt_vol_under(source), source_loc, mkt_vol_under(target), target_loc,
                          mkt_vol_native_id(), lcpl, lapl, dxpl, request);
@@ -39,8 +39,7 @@ herr_t mkt_vol_link_move(void *source, const H5VL_loc_params_t *source_loc, void
                          void **request)
 {
     if (!mkt_vol_object_usable(source) || !mkt_vol_object_usable(target) ||
-        mkt_vol_may_link(source, source_loc, H5E_LINK) < 0 ||
-        mkt_vol_may_link(target, target_loc, H5E_LINK) < 0)
+        mkt_vol_may_link(source, source_loc) < 0 || mkt_vol_may_link(target, target_loc) < 0)
         return -1;
     return H5VLlink_move(mkt_vol_under(source), source_loc, mkt_vol_under(target), target_loc,
                          mkt_vol_native_id(), lcpl, lapl, dxpl, request);
@@ -59,7 +58,7 @@ herr_t mkt_vol_link_specific(void *object, const H5VL_loc_params_t *loc,
 {
     if (!mkt_vol_object_usable(object))
         return -1;
-    if (args->op_type == H5VL_LINK_DELETE && mkt_vol_may_link(object, loc, H5E_LINK) < 0)
+    if (args->op_type == H5VL_LINK_DELETE && mkt_vol_may_link(object, loc) < 0)
         return -1;
     struct mkt_vol_doomed *doomed =
         args->op_type == H5VL_LINK_DELETE ? mkt_vol_unlink_begin(object, loc) : NULL;

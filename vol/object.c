@@ -162,7 +162,7 @@ herr_t mkt_vol_object_copy(void *source, const H5VL_loc_params_t *source_loc,
     if (!mkt_vol_object_usable(source) || !mkt_vol_object_usable(target))
         return -1;
     /* Wherever mounts lead, native makes the copy in the location's file. */
-    if (mkt_vol_may_write_in(target, H5E_OHDR) < 0)
+    if (mkt_vol_may_write_in(target) < 0)
         return -1;
     if (H5VLobject_copy(mkt_vol_under(source), source_loc, source_name, mkt_vol_under(target),
                         target_loc, target_name, mkt_vol_native_id(), ocpypl, lcpl, dxpl,

@@ -164,6 +164,21 @@ error_t mkt_cli_parse_no_argument(int key, struct argp_state *state)
     return ARGP_ERR_UNKNOWN;
 }
 
+error_t mkt_cli_parse_files(int key, struct argp_state *state, struct mkt_cli_files *files)
+{
+    switch (key) {
+    case ARGP_KEY_ARGS:
+        files->list = state->argv + state->next;
+        files->count = state->argc - state->next;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "no FILE given");
+        return EINVAL;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
 void *mkt_cli_alloc(size_t bytes)
 {
     void *memory = calloc(1, bytes ? bytes : 1);

@@ -101,6 +101,12 @@ void mkt_cli_table_destroy(struct mkt_cli_table *table);
 void mkt_cli_parse(const struct argp *argp, unsigned flags, int argc, char **argv, void *input);
 /* What argp asks a command that takes no arguments, its options aside. */
 error_t mkt_cli_parse_no_argument(int key, struct argp_state *state);
+/* What argp asks a command of one or more FILEs. */
+struct mkt_cli_files {
+    char **list;
+    int count;
+};
+error_t mkt_cli_parse_files(int key, struct argp_state *state, struct mkt_cli_files *files);
 /* Memory for the command's own small things: never NULL (ends the program with a message). */
 void *mkt_cli_alloc(size_t bytes);
 char *mkt_cli_copy(const char *text);

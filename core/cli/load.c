@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Real files into memory, ahead of their readers. */
 #include "core/base/clock.h"
+#include "core/base/progress.h"
 #include "core/cli/cli.h"
 
-#include <errno.h>
 #include <glob.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -13,12 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PROGRESS_AFTER_MS 2000
-
 struct options {
     bool quiet, latest;
-    char **files;
-    int count;
+    struct mkt_cli_files files;
 };
 
 static volatile sig_atomic_t interrupted;
@@ -39,15 +36,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'l':
         options->latest = true;
         return 0;
-    case ARGP_KEY_ARGS:
-        options->files = state->argv + state->next;
-        options->count = state->argc - state->next;
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "no FILE given");
-        return EINVAL;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return mkt_cli_parse_files(key, state, &options->files);
     }
 }
 
@@ -77,23 +67,19 @@ static const struct argp argp = {
 
 struct progress {
     const char *file;
-    uint64_t began_ms, shown_ms;
-    bool terminal, quiet, shown;
+    bool quiet;
+    struct mkt_progress lines;
 };
 
 static void show(void *context, uint64_t done, uint64_t total)
 {
     struct progress *progress = context;
-    uint64_t now = mkt_now_ms();
-    bool last = done == total;
-    if (progress->quiet || now - progress->began_ms < PROGRESS_AFTER_MS ||
-        (!last && now - progress->shown_ms < (progress->terminal ? 250 : 10000)))
+    bool last = done == total, terminal = progress->lines.terminal;
+    if (progress->quiet || !mkt_progress_is_due(&progress->lines, mkt_now_ms(), last))
         return;
-    progress->shown = true;
-    progress->shown_ms = now;
-    fprintf(stderr, "%s%s: %s: %.2f of %.2f GiB%s", progress->terminal ? "\r" : "",
-            program_invocation_name, progress->file, (double)done / (1 << 30),
-            (double)total / (1 << 30), progress->terminal && !last ? "" : "\n");
+    fprintf(stderr, "%s%s: %s: %.2f of %.2f GiB%s", terminal ? "\r" : "", program_invocation_name,
+            progress->file, (double)done / (1 << 30), (double)total / (1 << 30),
+            terminal && !last ? "" : "\n");
 }
 
 static bool poll_interrupt(void *context)
@@ -106,15 +92,17 @@ static enum mkt_status load_one(struct mkt_client *client, const char *file, boo
                                 uint64_t *bytes_out, struct mkt_error *error)
 {
     struct progress progress = {
-        .file = file, .began_ms = mkt_now_ms(), .terminal = isatty(STDERR_FILENO), .quiet = quiet};
+        .file = file,
+        .quiet = quiet,
+        .lines = {.began_ms = mkt_now_ms(), .terminal = isatty(STDERR_FILENO)}};
     const struct mkt_load load = {.path = file,
                                   .yields = true,
                                   .progress = show,
                                   .interrupted = poll_interrupt,
                                   .context = &progress};
     enum mkt_status status = mkt_client_load(client, &load, bytes_out, error);
-    if (status != MKT_OK && progress.shown && progress.terminal)
-        fputc('\n', stderr);
+    if (status != MKT_OK)
+        mkt_progress_end_line(&progress.lines);
     return status;
 }
 
@@ -233,8 +221,8 @@ static int load_newest(struct mkt_client *client, struct candidate *list, size_t
 static int load_latest(struct mkt_client *client, const struct options *options)
 {
     glob_t found = {0};
-    for (int i = 0; i < options->count; i++)
-        (void)glob(options->files[i], i > 0 ? GLOB_APPEND : 0, NULL, &found);
+    for (int i = 0; i < options->files.count; i++)
+        (void)glob(options->files.list[i], i > 0 ? GLOB_APPEND : 0, NULL, &found);
     struct candidate *list = mkt_cli_alloc((found.gl_pathc + 1) * sizeof(*list));
     size_t count = 0;
     for (size_t i = 0; i < found.gl_pathc; i++) {
@@ -263,8 +251,8 @@ int mkt_cli_load(int argc, char **argv)
     if (options.latest) {
         result = load_latest(client, &options);
     } else {
-        for (int i = 0; i < options.count && !interrupted; i++) {
-            int one = load_file(client, options.files[i], options.quiet);
+        for (int i = 0; i < options.files.count && !interrupted; i++) {
+            int one = load_file(client, options.files.list[i], options.quiet);
             result = result ? result : one;
         }
     }

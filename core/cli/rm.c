@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/cli/cli.h"
 
-#include <errno.h>
 #include <inttypes.h>
 
 struct options {
     bool quiet;
-    char **files;
-    int count;
+    struct mkt_cli_files files;
 };
 
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -18,15 +16,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'q':
         options->quiet = true;
         return 0;
-    case ARGP_KEY_ARGS:
-        options->files = state->argv + state->next;
-        options->count = state->argc - state->next;
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "no FILE given");
-        return EINVAL;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return mkt_cli_parse_files(key, state, &options->files);
     }
 }
 
@@ -73,14 +64,14 @@ int mkt_cli_rm(int argc, char **argv)
     struct mkt_client *client;
     mkt_cli_parse(&argp, 0, argc, argv, &options);
     int result = mkt_cli_connect(false, NULL, &client);
-    for (int i = 0; result == MKT_CLI_NO_DAEMON && i < options.count; i++)
-        if (mkt_path_kind(options.files[i]) == MKT_PATH_STUB)
+    for (int i = 0; result == MKT_CLI_NO_DAEMON && i < options.files.count; i++)
+        if (mkt_path_kind(options.files.list[i]) == MKT_PATH_STUB)
             mkt_cli_complain("%s is the entry of a file whose market has ended; remove it with rm",
-                             options.files[i]);
+                             options.files.list[i]);
     if (result != MKT_CLI_OK)
         return result;
-    for (int i = 0; i < options.count; i++) {
-        int one = withdraw(client, options.files[i], options.quiet);
+    for (int i = 0; i < options.files.count; i++) {
+        int one = withdraw(client, options.files.list[i], options.quiet);
         result = result ? result : one;
     }
     mkt_client_destroy(client);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* `h5market wait`, and the same wait for `stop`: until what is in memory is safe on disk. */
 #include "core/base/clock.h"
+#include "core/base/progress.h"
 #include "core/cli/cli.h"
 
 #include <errno.h>
@@ -10,20 +11,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FIRST_LINE_MS 2000u
-#define LINE_MS       10000u /* between two lines */
-#define TERMINAL_MS   500u   /* between two states of the one line of a terminal */
-#define LOOK_MS       1000u  /* a failing save is told soon, and a timeout kept */
-#define REASONS_MAX   32u
+#define TERMINAL_MS 500u  /* between two looks where a line changes on a terminal */
+#define LOOK_MS     1000u /* a failing save is told soon, and a timeout kept */
+#define REASONS_MAX 32u
 
 /* ---- what is waited for ---- */
 
 struct wait {
     struct mkt_client *client;
     const struct mkt_cli_wait *what;
-    uint64_t began_ms, line_ms, moved_ms;
-    uint64_t first_bytes, left_bytes; /* unsaved at the start, and now */
-    bool terminal, shown;
+    struct mkt_progress progress;
+    uint64_t moved_ms;
     char *told[REASONS_MAX]; /* failures that were printed */
     unsigned told_count;
 };
@@ -65,27 +63,17 @@ static enum mkt_status look(struct wait *wait, struct mkt_save_state *sum_out,
 
 /* ---- what is said ---- */
 
-static void end_line(struct wait *wait)
-{
-    if (wait->terminal && wait->shown)
-        fputc('\n', stderr);
-    wait->shown = false;
-}
-
 static void show_progress(struct wait *wait, const struct mkt_save_state *state, uint64_t now)
 {
-    uint64_t step_ms = wait->terminal ? TERMINAL_MS : LINE_MS;
     char left[MKT_CLI_SHOWN_BYTES], rate[MKT_CLI_SHOWN_BYTES];
-    if (now - wait->began_ms < FIRST_LINE_MS || now - wait->line_ms < step_ms)
+    bool terminal = wait->progress.terminal;
+    if (!mkt_progress_is_due(&wait->progress, now, false))
         return;
-    uint64_t done = wait->first_bytes > state->bytes ? wait->first_bytes - state->bytes : 0;
-    wait->line_ms = now;
-    fprintf(stderr, "%s%s: %" PRIu64 " file%s to be saved, %s left, %s/s%s%s",
-            wait->terminal ? "\r" : "", program_invocation_name, state->files,
-            state->files == 1 ? "" : "s", mkt_cli_show_size(state->bytes, left),
-            mkt_cli_show_size(done * 1000 / (now - wait->began_ms), rate),
-            state->failing ? ", some fail" : "", wait->terminal ? "\033[K" : "\n");
-    wait->shown = true;
+    fprintf(stderr, "%s%s: %" PRIu64 " file%s to be saved, %s left, %s/s%s%s", terminal ? "\r" : "",
+            program_invocation_name, state->files, state->files == 1 ? "" : "s",
+            mkt_cli_show_size(state->bytes, left),
+            mkt_cli_show_size(mkt_progress_rate(&wait->progress, now), rate),
+            state->failing ? ", some fail" : "", terminal ? "\033[K" : "\n");
 }
 
 static bool is_new(struct wait *wait, const char *failure)
@@ -124,7 +112,7 @@ static void name_failing(struct wait *wait, bool all)
             continue;
         char *line = mkt_cli_format("%s isn't saved: %s", mkt_cli_string(object, "path"), failure);
         if (is_new(wait, line) || all) {
-            end_line(wait);
+            mkt_progress_end_line(&wait->progress);
             mkt_cli_complain("%s", line);
         }
         free(line);
@@ -136,7 +124,7 @@ static void name_failing(struct wait *wait, bool all)
 
 static uint64_t time_left_ms(const struct wait *wait, uint64_t now)
 {
-    uint64_t end_ms = wait->began_ms + wait->what->timeout_ms;
+    uint64_t end_ms = wait->progress.began_ms + wait->what->timeout_ms;
     if (wait->what->timeout_ms == UINT64_MAX)
         return UINT64_MAX;
     return now < end_ms ? end_ms - now : 0;
@@ -150,7 +138,7 @@ static bool has_failed(const struct wait *wait, const struct mkt_save_state *sta
 static int give_up(struct wait *wait, const struct mkt_save_state *state, int result)
 {
     char left[MKT_CLI_SHOWN_BYTES];
-    end_line(wait);
+    mkt_progress_end_line(&wait->progress);
     name_failing(wait, true);
     mkt_cli_complain("%" PRIu64 " file%s (%s) %s not safe on disk %s; the data is still in memory",
                      state->files, state->files == 1 ? "" : "s",
@@ -164,7 +152,7 @@ static enum mkt_status doze(struct wait *wait, const char *first, uint64_t left_
                             struct mkt_error *error)
 {
     struct mkt_save_state state;
-    uint64_t slice_ms = wait->terminal && wait->shown ? TERMINAL_MS : LOOK_MS;
+    uint64_t slice_ms = wait->progress.terminal && wait->progress.shown ? TERMINAL_MS : LOOK_MS;
     if (left_ms < slice_ms)
         slice_ms = left_ms;
     return look_at(wait->client, first, (uint32_t)slice_ms, &state, error);
@@ -179,11 +167,8 @@ static int wait_until_safe(struct wait *wait)
         if (look(wait, &state, &first, &error) != MKT_OK)
             break;
         uint64_t now = mkt_now_ms();
-        if (state.bytes != wait->left_bytes || state.failing < state.files)
+        if (mkt_progress_note(&wait->progress, state.bytes) || state.failing < state.files)
             wait->moved_ms = now;
-        if (state.bytes > wait->left_bytes)
-            wait->first_bytes += state.bytes - wait->left_bytes;
-        wait->left_bytes = state.bytes;
         if (state.files == 0)
             return MKT_CLI_OK;
         if (state.failing > 0)
@@ -196,7 +181,7 @@ static int wait_until_safe(struct wait *wait)
         if (doze(wait, first, time_left_ms(wait, now), &error) != MKT_OK)
             break;
     }
-    end_line(wait);
+    mkt_progress_end_line(&wait->progress);
     return mkt_cli_fail(&error);
 }
 
@@ -204,10 +189,9 @@ int mkt_cli_wait_until_safe(struct mkt_client *client, const struct mkt_cli_wait
 {
     struct wait wait = {.client = client,
                         .what = what,
-                        .began_ms = mkt_now_ms(),
-                        .terminal = isatty(STDERR_FILENO)};
+                        .progress = {.began_ms = mkt_now_ms(), .terminal = isatty(STDERR_FILENO)}};
     int result = wait_until_safe(&wait);
-    end_line(&wait);
+    mkt_progress_end_line(&wait.progress);
     for (unsigned i = 0; i < wait.told_count; i++)
         free(wait.told[i]);
     return result;

@@ -10,6 +10,7 @@
 #ifndef MKT_DAEMON_DAEMON_H
 #define MKT_DAEMON_DAEMON_H
 
+#include "core/base/progress.h"
 #include "core/config/config.h"
 #include "core/daemon/arenas.h"
 #include "core/daemon/connection.h"
@@ -61,10 +62,10 @@ struct mkt_daemon {
     uint64_t refused_ms;                /* when a connection was last refused and the log said so */
     uint64_t publishes;                 /* seen so far */
     struct {
-        bool on;            /* it saves what is owed, then ends */
-        const char *reason; /* the signal */
-        uint64_t began_ms, moved_ms, logged_ms;
-        uint64_t first_bytes, left_bytes; /* unsaved then, and at the last look */
+        bool on;                      /* it saves what is owed, then ends */
+        const char *reason;           /* the signal */
+        struct mkt_progress progress; /* what was unsaved then, and at the last look */
+        uint64_t moved_ms;
     } drain;
     bool on_demand; /* a program that needed it has started it */
     bool stopping;

@@ -10,8 +10,7 @@
 #include <unistd.h>
 
 #define SAME_MS   1000u /* a batch system's signal comes to the keeper and to the worker */
-#define LINE_MS   10000u
-#define TRIES     3u /* of what fails */
+#define TRIES     3u    /* of what fails */
 #define NAMED_MAX 50u
 
 /* ---- what would be lost ---- */
@@ -146,8 +145,9 @@ static void begin(struct mkt_daemon *daemon, const char *reason)
         MKT_OK)
         mkt_market_message(daemon->market, session, &message, now_ms);
     mkt_market_usage(daemon->market, &usage);
-    daemon->drain.began_ms = daemon->drain.moved_ms = daemon->drain.logged_ms = now_ms;
-    daemon->drain.first_bytes = daemon->drain.left_bytes = usage.unsaved_bytes;
+    daemon->drain.progress = (struct mkt_progress){.began_ms = now_ms, .line_ms = now_ms};
+    daemon->drain.moved_ms = now_ms;
+    (void)mkt_progress_note(&daemon->drain.progress, usage.unsaved_bytes);
     if (usage.unsaved_versions > 0)
         mkt_log_info("daemon",
                      "%s: %" PRIu64 " file(s), %s, are saved before the end; nothing new is opened "
@@ -163,7 +163,7 @@ void mkt_drain_signal(struct mkt_daemon *daemon, const char *name)
     if (!daemon->drain.on) {
         begin(daemon, name);
         mkt_shell_settle(daemon);
-    } else if (now_ms - daemon->drain.began_ms >= SAME_MS) {
+    } else if (now_ms - daemon->drain.progress.began_ms >= SAME_MS) {
         mkt_daemon_stop(daemon, "a second signal");
     }
 }
@@ -194,11 +194,9 @@ static void look_for_hope(void *context, const struct mkt_object_info *info)
 static void log_progress(struct mkt_daemon *daemon, const struct mkt_market_usage *usage,
                          uint64_t now_ms)
 {
-    uint64_t first = daemon->drain.first_bytes, left = usage->unsaved_bytes;
-    uint64_t rate = first > left ? (first - left) * 1000 / (now_ms - daemon->drain.began_ms) : 0;
+    uint64_t left = usage->unsaved_bytes, rate = mkt_progress_rate(&daemon->drain.progress, now_ms);
     char left_text[32], rate_text[32];
 
-    daemon->drain.logged_ms = now_ms;
     mkt_log_info("daemon", "before the end %" PRIu64 " file(s) are to be saved: %s left, %s/s",
                  usage->unsaved_versions, mkt_config_show_size(left, left_text, sizeof(left_text)),
                  mkt_config_show_size(rate, rate_text, sizeof(rate_text)));
@@ -212,14 +210,13 @@ void mkt_drain_tick(struct mkt_daemon *daemon, uint64_t now_ms)
     if (!daemon->drain.on || daemon->stopping)
         return;
     mkt_market_usage(daemon->market, &usage);
-    if (usage.unsaved_bytes != daemon->drain.left_bytes)
+    if (mkt_progress_note(&daemon->drain.progress, usage.unsaved_bytes))
         daemon->drain.moved_ms = now_ms;
-    daemon->drain.left_bytes = usage.unsaved_bytes;
     mkt_market_each_object(daemon->market, look_for_hope, &hope);
     if (!hope && usage.unsaved_versions > 0)
         mkt_daemon_stop(daemon, "a signal; what is left can't be saved");
     else if (now_ms - daemon->drain.moved_ms >= daemon->config.drain_timeout_ms)
         mkt_daemon_stop(daemon, "a signal; no file was saved within `drain_timeout`");
-    else if (now_ms - daemon->drain.logged_ms >= LINE_MS)
+    else if (mkt_progress_is_due(&daemon->drain.progress, now_ms, false))
         log_progress(daemon, &usage, now_ms);
 }

@@ -256,7 +256,7 @@ static void describe_use(const struct mkt_market *market, char *text, size_t cap
     at = (size_t)snprintf(
         text, capacity, "in use: %s, of which published %s and granted to programs %s",
         mkt_size_text(usage.used_bytes, size[0]), mkt_size_text(usage.published_bytes, size[1]),
-        mkt_size_text(usage.granted_bytes, size[2]));
+        mkt_size_text(mkt_market_granted_bytes(market), size[2]));
     if (market->limits.tier_bytes > 0 && at < capacity)
         at += (size_t)snprintf(text + at, capacity - at,
                                "; below memory (`ssd`) %s of %s, %s kept free to read it",

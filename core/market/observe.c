@@ -8,8 +8,6 @@
 
 void mkt_market_usage(const struct mkt_market *market, struct mkt_market_usage *usage_out)
 {
-    struct session *session, *next;
-
     *usage_out = (struct mkt_market_usage){
         .limit_bytes = market->limits.memory_bytes,
         .used_bytes = market->used_bytes,
@@ -39,9 +37,17 @@ void mkt_market_usage(const struct mkt_market *market, struct mkt_market_usage *
         .requests = market->requests,
         .replies = market->replies,
     };
+}
+
+uint64_t mkt_market_granted_bytes(const struct mkt_market *market)
+{
+    const struct session *session, *next;
+    uint64_t bytes = 0;
+
     HASH_ITER (hh, market->sessions, session, next) {
-        usage_out->granted_bytes += session->grants.bytes;
+        bytes += session->grants.bytes;
     }
+    return bytes;
 }
 
 static void describe_writer(const struct group *writer, struct mkt_object_info *info)

@@ -176,6 +176,22 @@ attributes_stay() {
     tidy
 }
 
+# A program without the connector that changes the former file isn't written into a file that is gone.
+open_for_writing() {
+    both
+    HDF5_VOL_CONNECTOR='' write x.h5 1
+    background changer env -u HDF5_VOL_CONNECTOR -u HDF5_PLUGIN_PATH "$H5DO" "openrw x.h5" "mark open" "await go" \
+        "putall d 6" "close"
+    await open
+    write x.h5 5
+    says_why() { saved 100; grep -q "x.h5 is open for writing in another program" state; }
+    until_true 10 says_why || fail "nobody says that it is open: $(cat state)"
+    : >go
+    finished changer 0
+    native x.h5 6
+    one "open x.h5" "check d 6"
+}
+
 # Hard links stay one file: it is written in place, and that is said.
 hard_links() {
     both

@@ -328,6 +328,26 @@ static enum mkt_status remove_temporary(const struct mkt_save_target *target,
     return MKT_OK;
 }
 
+/* Who has the former file open for writing, under HDF5's lock, would go on writing into what no
+ * path leads to any more. *fd_out holds a lock against that until it is closed; -1: none is needed.
+ */
+static enum mkt_status lock_former(const struct mkt_save_deposit *deposit, int *fd_out,
+                                   struct mkt_error *error)
+{
+    const char *path = deposit->target.path;
+
+    *fd_out = -1;
+    if (deposit->order->has_stub)
+        return MKT_OK;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        close(fd);
+        return mkt_error_set(error, MKT_BUSY, "%s is open for writing in another program", path);
+    }
+    *fd_out = fd;
+    return MKT_OK;
+}
+
 static enum mkt_status exchange(struct mkt_save_deposit *deposit, struct mkt_error *error)
 {
     struct mkt_save_target *target = &deposit->target;
@@ -502,9 +522,14 @@ enum mkt_status mkt_save_deposit_place(struct mkt_save_deposit *deposit,
         return finish_placed(deposit, file_out, error);
     if (deposit->in_place)
         return write_in_place(deposit, file_out, error);
+    int former = -1;
     status = mkt_save_target_share(&deposit->target, error);
+    if (status == MKT_OK && deposit->expected.ino != 0)
+        status = lock_former(deposit, &former, error);
     if (status == MKT_OK)
         status = deposit->expected.ino != 0 ? exchange(deposit, error) : create(deposit, error);
+    if (former >= 0)
+        close(former);
     if (status == MKT_OK && deposit->there.ino == 0)
         status = mkt_save_failed(error, "can't look at", deposit->target.path);
     if (status == MKT_OK)

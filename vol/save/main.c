@@ -120,13 +120,13 @@ static int save_opened(struct mkt_client *client, const struct mkt_opened *opene
     struct mkt_error error = {0};
     struct mkt_save_target target;
     struct mkt_save_progress progress = {.name = program_invocation_name,
-                                         .terminal = isatty(STDERR_FILENO)};
+                                         .lines.terminal = isatty(STDERR_FILENO)};
     enum mkt_status status =
         mkt_save_target_open(&target, options->path, options->file, options->force, &error);
     if (status == MKT_OK)
         status = copy(client, opened, &target, &progress, &error);
-    if (status != MKT_OK && progress.shown && progress.terminal)
-        fputc('\n', stderr);
+    if (status != MKT_OK)
+        mkt_progress_end_line(&progress.lines);
     mkt_save_target_close(&target);
     if (status != MKT_OK)
         return complain(&error);

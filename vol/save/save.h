@@ -5,6 +5,7 @@
 
 #include <hdf5.h>
 
+#include "core/base/progress.h"
 #include "core/client/client.h"
 #include <limits.h>
 #include <stdbool.h>
@@ -13,9 +14,8 @@
 /* How far a save is. */
 struct mkt_save_progress {
     uint64_t total_bytes, done_bytes;
-    uint64_t began_ms, shown_ms;
+    struct mkt_progress lines;
     bool leaves_memory_only; /* arrays that a rule keeps in memory aren't written, but marked */
-    bool terminal, shown;
     struct mkt_client *yields_to; /* NULL: as fast as it goes */
     uint64_t since_yield_bytes;
     const char *name;

@@ -12,26 +12,23 @@
 #include "core/base/log.h"
 #include "vol/save/rawdata.h"
 
-#define PROGRESS_AFTER_MS 2000
-#define YIELD_BYTES       (4u << 20)
+#define YIELD_BYTES (4u << 20)
 
 /* ---- progress ---- */
 
 static void progress_add(struct mkt_save_progress *progress, uint64_t bytes)
 {
+    struct mkt_progress *lines = &progress->lines;
     uint64_t now = mkt_now_ms();
-    if (!progress->began_ms)
-        progress->began_ms = now;
+    if (!lines->began_ms)
+        lines->began_ms = now;
     progress->done_bytes += bytes;
     bool last = progress->done_bytes == progress->total_bytes;
-    if (now - progress->began_ms < PROGRESS_AFTER_MS ||
-        (!last && now - progress->shown_ms < (progress->terminal ? 250 : 10000)))
+    if (!mkt_progress_is_due(lines, now, last))
         return;
-    progress->shown_ms = now;
-    progress->shown = true;
-    fprintf(stderr, "%s%s: %.2f of %.2f GiB%s", progress->terminal ? "\r" : "", progress->name,
+    fprintf(stderr, "%s%s: %.2f of %.2f GiB%s", lines->terminal ? "\r" : "", progress->name,
             (double)progress->done_bytes / (1 << 30), (double)progress->total_bytes / (1 << 30),
-            progress->terminal && !last ? "" : "\n");
+            lines->terminal && !last ? "" : "\n");
 }
 
 static enum mkt_status yield(struct mkt_save_progress *progress, uint64_t bytes,
