@@ -126,6 +126,7 @@ static void begin(struct mkt_market *market, struct group *group, enum group_sta
     memcpy(answer.opened.object, object->id, MKT_ID_BYTES);
     if (version) {
         mkt_version_pin(version, state == GROUP_READING);
+        market->read_opens += state == GROUP_READING;
         group->version_open = version;
         group->version_number = version->number;
         answer.opened.source = MKT_SOURCE_VERSION;
