@@ -48,6 +48,9 @@ enum mkt_status mkt_raw_write(hid_t file, const char *name, const struct mkt_raw
 /* Sets the error from HDF5's error stack, naming the object. */
 enum mkt_status mkt_raw_failed(const char *what, const char *name, struct mkt_error *error);
 
+/* True if a dataset of this space and size of elements is what the index says it is. */
+bool mkt_raw_fits(hid_t space, const struct mkt_array *array, size_t type_bytes);
+
 /* ---- piece.c ---- */
 struct mkt_raw_dataset {
     hid_t id, type; /* the file's own type: bytes go as they are */
