@@ -199,7 +199,7 @@ static enum mkt_status touch_piece(void *context, const struct mkt_piece *piece)
     if (touch->elements > 0)
         return MKT_OK;
     enum mkt_status status =
-        mkt_vol_overlay_table(touch->store->object->file->client, piece, bytes, &table);
+        mkt_client_piece_table(touch->store->object->file->client, piece, bytes, &table);
     if (status != MKT_OK)
         return status;
     mkt_layout_packed(&packed, touch->box, bytes, 0);

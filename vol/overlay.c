@@ -12,98 +12,20 @@
 #include "vol/transfer_internal.h"
 #include "vol/unwritten.h"
 
-#define SEEN_MAX 8 /* pieces compared with each other to tell whether they overlap */
-
 /* ---- do the pieces cover the want? ---- */
-
-struct cover {
-    struct mkt_vol_io *io;
-    const struct mkt_slab *want;
-    uint64_t moved; /* elements, sum over the pieces */
-    uint32_t hits;
-    bool overlap;   /* two pieces may share elements */
-    uint32_t whole; /* 1 + ordinal of the last box that holds all of the want; what came before
-                       doesn't count */
-    struct mkt_slab seen[SEEN_MAX];
-};
-
-static void move_nothing(void *context, const struct mkt_move *move)
-{
-    (void)context;
-    (void)move;
-}
-
-enum mkt_status mkt_vol_overlay_table(struct mkt_client *client, const struct mkt_piece *piece,
-                                      uint32_t element_bytes, const void **table_out)
-{
-    struct mkt_error error;
-    void *table = NULL;
-
-    if (piece->form == MKT_PIECE_MASKED || piece->form == MKT_PIECE_LIST) {
-        enum mkt_status status = mkt_client_map(client, &piece->table, false, &table, &error);
-        if (status != MKT_OK)
-            return status;
-        if (!mkt_piece_table_is_valid(piece, table, element_bytes))
-            return MKT_CORRUPT;
-    }
-    *table_out = table;
-    return MKT_OK;
-}
-
-static bool box_holds(const struct mkt_piece *piece, const struct mkt_slab *want)
-{
-    if (piece->form != MKT_PIECE_BOX)
-        return false;
-    for (uint32_t d = 0; d < want->rank; d++)
-        if (want->dim[d].start < piece->slab.dim[d].start ||
-            mkt_dim_end(&want->dim[d]) > mkt_dim_end(&piece->slab.dim[d]))
-            return false;
-    return true;
-}
-
-static enum mkt_status cover_piece(void *context, const struct mkt_piece *piece)
-{
-    struct cover *cover = context;
-    struct mkt_layout packed;
-    const void *table;
-
-    if (piece->slab.rank != cover->want->rank)
-        return MKT_CORRUPT;
-    cover->hits++;
-    if (box_holds(piece, cover->want)) {
-        cover->whole = cover->hits;
-        return MKT_OK;
-    }
-    for (uint32_t i = 0; i + 1 < cover->hits && i < SEEN_MAX; i++)
-        cover->overlap = cover->overlap || mkt_slab_bounds_meet(&cover->seen[i], &piece->slab);
-    if (cover->hits <= SEEN_MAX)
-        cover->seen[cover->hits - 1] = piece->slab;
-
-    enum mkt_status status =
-        mkt_vol_overlay_table(cover->io->client, piece, cover->io->file_bytes, &table);
-    if (status != MKT_OK)
-        return status;
-    mkt_layout_packed(&packed, cover->want, cover->io->file_bytes, 0);
-    cover->moved += mkt_plan_piece(cover->want, &packed, piece, table, cover->io->file_bytes,
-                                   move_nothing, NULL);
-    return MKT_OK;
-}
 
 /* Sets *covered_out and, in *skip_out, how many pieces need not be copied since a later one holds
  * everything. */
 static enum mkt_status covered(struct mkt_vol_io *io, const struct mkt_slab *want,
                                bool *covered_out, uint32_t *skip_out)
 {
-    struct cover cover; /* `seen` is large and need not be cleared */
-    memset(&cover, 0, offsetof(struct cover, seen));
-    cover.io = io;
-    cover.want = want;
+    struct mkt_cover cover;
+    mkt_cover_begin(&cover, io->client, want, io->file_bytes);
 
-    enum mkt_status status = mkt_vol_sources_query(&io->sources, want, cover_piece, &cover);
-    bool disjoint =
-        cover.hits <= SEEN_MAX ? !cover.overlap : mkt_vol_sources_disjoint(&io->sources);
-    *covered_out = cover.whole > 0 || (disjoint && cover.moved == mkt_slab_elements(want));
-    *skip_out = cover.whole > 0 ? cover.whole - 1 : 0;
+    enum mkt_status status = mkt_vol_sources_query(&io->sources, want, mkt_cover_piece, &cover);
+    bool disjoint = mkt_cover_is_open(&cover) && mkt_vol_sources_disjoint(&io->sources);
+    *covered_out = mkt_cover_holds_all(&cover, disjoint);
+    *skip_out = mkt_cover_hidden(&cover);
     return status;
 }
 
@@ -136,9 +58,12 @@ static enum mkt_status get_piece(struct copy *copy, const struct mkt_piece *piec
                                                 mkt_vol_array_meta(io->transfer->array)->identity};
     struct mkt_spans wanted = {0};
 
-    if (mkt_extent_is_cold(&piece->data))
+    if (mkt_extent_is_cold(&piece->data) &&
         mkt_plan_piece(copy->want, copy->layout, piece, table, io->file_bytes, mkt_spans_add,
-                       &wanted);
+                       &wanted) == 0) {
+        *data_out = (struct mkt_piece_data){.base = NULL}; /* only its bounds meet the want */
+        return MKT_OK;
+    }
     enum mkt_status status =
         mkt_client_piece_get(io->client, &source, piece, &wanted, data_out, &copy->error);
     mkt_spans_fini(&wanted);
@@ -158,7 +83,7 @@ static enum mkt_status copy_piece(void *context, const struct mkt_piece *piece)
     if (piece->slab.rank != copy->want->rank)
         return MKT_CORRUPT;
     enum mkt_status status =
-        mkt_vol_overlay_table(copy->io->client, piece, copy->io->file_bytes, &table);
+        mkt_client_piece_table(copy->io->client, piece, copy->io->file_bytes, &table);
     if (status == MKT_OK)
         status = get_piece(copy, piece, table, &data);
     mkt_fault_point("vol.read-mapped");

@@ -33,10 +33,6 @@ herr_t mkt_vol_overlay_runs(struct mkt_vol_io *io, void *packed_out);
 /* Straight into the application's memory (io->direct). */
 herr_t mkt_vol_overlay_direct(struct mkt_vol_io *io, void *buffer);
 
-/* A piece's table mapped and checked; NULL for a form without one. */
-enum mkt_status mkt_vol_overlay_table(struct mkt_client *client, const struct mkt_piece *piece,
-                                      uint32_t element_bytes, const void **table_out);
-
 /* ---- scatter.c ---- */
 /* Writes the transfer's irregular file selection from a packed buffer in the file's type, in the
  * selection's order. */

@@ -46,6 +46,23 @@ bool mkt_cli_installed(const char *below, char *path_out, size_t capacity)
     return length > 0 && (size_t)length < capacity && access(path_out, F_OK) == 0;
 }
 
+int mkt_cli_become(const char *program, char **argv)
+{
+    char below[64], path[PATH_MAX];
+    snprintf(below, sizeof(below), "lib/h5market/%s", program);
+    if (!mkt_cli_installed(below, path, sizeof(path))) {
+        mkt_cli_complain(
+            "%s is missing: this H5Market was built without a libhdf5 to link; build it "
+            "again with HDF5_ROOT set",
+            path);
+        return MKT_CLI_FAILED;
+    }
+    fflush(NULL);
+    execv(path, argv);
+    mkt_cli_complain("can't run %s: %s", path, strerror(errno));
+    return MKT_CLI_FAILED;
+}
+
 int mkt_cli_connect(bool start, const char *config_path, struct mkt_client **client_out)
 {
     char daemon_path[PATH_MAX];

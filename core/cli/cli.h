@@ -30,9 +30,11 @@ struct mkt_cli_command {
 
 int mkt_cli_ls(int argc, char **argv);
 int mkt_cli_stat(int argc, char **argv);
+int mkt_cli_top(int argc, char **argv);
 int mkt_cli_rm(int argc, char **argv);
 int mkt_cli_load(int argc, char **argv);
 int mkt_cli_save(int argc, char **argv);
+int mkt_cli_plan(int argc, char **argv);
 int mkt_cli_config(int argc, char **argv);
 int mkt_cli_wait(int argc, char **argv);
 int mkt_cli_start(int argc, char **argv);
@@ -50,6 +52,10 @@ int mkt_cli_fail(const struct mkt_error *error);
 const char *mkt_cli_prefix(void);
 /* A path in it; false if it doesn't fit or nothing is there. path_out is set in the second case. */
 bool mkt_cli_installed(const char *below, char *path_out, size_t capacity);
+
+/* Becomes a program of lib/h5market/, which has HDF5; returns only if that fails, with the exit
+ * status. */
+int mkt_cli_become(const char *program, char **argv);
 
 /* Connects to the daemon that runs; `start`: or to one that it starts. On failure complains and
  * returns the exit status, else MKT_CLI_OK. */

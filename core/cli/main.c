@@ -10,9 +10,11 @@ static int help(int argc, char **argv);
 static const struct mkt_cli_command commands[] = {
     {"ls", "list the files in the market", mkt_cli_ls},
     {"stat", "show one file: versions, pieces, readers, writer", mkt_cli_stat},
+    {"top", "watch what the market does: memory, rates, who waits, files", mkt_cli_top},
     {"rm", "withdraw files from the market", mkt_cli_rm},
     {"load", "bring HDF5 files on disk into memory", mkt_cli_load},
     {"save", "write a file of the market to disk as an HDF5 file", mkt_cli_save},
+    {"plan", "show what reading a part of a dataset would cost", mkt_cli_plan},
     {"wait", "wait until files are safe on disk", mkt_cli_wait},
     {"start", "start the market's daemon on this node", mkt_cli_start},
     {"stop", "stop it", mkt_cli_stop},

@@ -222,6 +222,8 @@ struct mkt_spans {
 };
 /* A mkt_move_fn: what the move reads of its piece. `context` is the struct mkt_spans. */
 void mkt_spans_add(void *context, const struct mkt_move *move);
+/* Sorted, disjoint, and no more than are asked for at once: the closest become one. */
+void mkt_spans_tidy(struct mkt_spans *spans);
 void mkt_spans_fini(struct mkt_spans *spans);
 
 struct mkt_piece_source { /* as the index says */
@@ -240,6 +242,37 @@ enum mkt_status mkt_client_piece_get(struct mkt_client *client,
                                      const struct mkt_piece *piece, struct mkt_spans *wanted,
                                      struct mkt_piece_data *data_out, struct mkt_error *error);
 void mkt_client_piece_put(struct mkt_client *client, const struct mkt_piece_data *data);
+
+/* A piece's table mapped and checked; NULL for a form without one. */
+enum mkt_status mkt_client_piece_table(struct mkt_client *client, const struct mkt_piece *piece,
+                                       uint32_t element_bytes, const void **table_out);
+
+/* ---- do the pieces of an array hold all that is wanted of it? ---- */
+#define MKT_COVER_SEEN 8 /* pieces compared with each other to tell whether they overlap */
+struct mkt_cover {
+    struct mkt_client *client;
+    const struct mkt_slab *want;
+    uint32_t element_bytes;
+    uint32_t hits;
+    bool overlap;   /* two pieces may share elements */
+    uint32_t whole; /* 1 + ordinal of the last box that holds all of the want; what came before
+                       doesn't count */
+    uint64_t moved; /* elements, sum over the pieces that don't hold all */
+    struct mkt_slab seen[MKT_COVER_SEEN];
+};
+void mkt_cover_begin(struct mkt_cover *cover, struct mkt_client *client,
+                     const struct mkt_slab *want, uint32_t element_bytes);
+/* A mkt_piece_fn, for each piece that meets the want, the later after the earlier. */
+enum mkt_status mkt_cover_piece(void *context, const struct mkt_piece *piece);
+/* True if there were more pieces than were compared, so that the index has to say whether all of
+ * the array's are disjoint: the argument of the following, else ignored. */
+bool mkt_cover_is_open(const struct mkt_cover *cover);
+/* False: they may share elements. */
+bool mkt_cover_is_disjoint(const struct mkt_cover *cover, bool disjoint);
+/* False: not known to. */
+bool mkt_cover_holds_all(const struct mkt_cover *cover, bool disjoint);
+/* The first so many pieces need not be copied, since a later one holds everything. */
+uint32_t mkt_cover_hidden(const struct mkt_cover *cover);
 
 /* ---- pieces of an unpublished file ---- */
 /* acknowledge: blocks until the group can see them; piece i got *first_stamp_out + i, or, if there

@@ -73,10 +73,11 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Sorted, disjoint, and no more than a message holds: the closest become one. */
-static void tidy(struct mkt_spans *spans)
+void mkt_spans_tidy(struct mkt_spans *spans)
 {
     uint64_t gap = GAP_BYTES;
+    if (spans->count == 0)
+        return;
     qsort(spans->item, spans->count, sizeof(*spans->item), compare);
     do {
         uint32_t kept = 0;
@@ -150,7 +151,7 @@ enum mkt_status mkt_client_piece_get(struct mkt_client *client,
         const struct mkt_span whole = {0, piece->data.length};
         if (wanted == NULL || wanted->failed || wanted->count == 0)
             return fetch(client, source, piece, &whole, 1, data_out, error);
-        tidy(wanted);
+        mkt_spans_tidy(wanted);
         return fetch(client, source, piece, wanted->item, wanted->count, data_out, error);
     }
     enum mkt_status status = mkt_client_map_source(client, &piece->data, &address, error);

@@ -5,10 +5,11 @@
  *            "memory":{"limit_bytes","of_bytes","source","used_bytes","granted_bytes","published_bytes","live_bytes",
  *            "resident_bytes","arena_bytes","arenas"},
  *            "tier":null|{"folders","limit_bytes","used_bytes","file_bytes","high_bytes","low_bytes","uses_direct",
- *            "uses_uring","why_not","moves","moved_out_bytes","moved_in_bytes","reads"},
+ *            "uses_uring","why_not","moves","moved_out_bytes","moved_in_bytes","reads",
+ *            "bytes_per_s","latency_ns","queue_depth","promote_after"},
  *            "waits":[{"for":"memory"|"read"|"version","program","pid","waited_ms","bytes","path","waits_on"}],
  *            "sessions","objects","versions","groups","waiting_opens",
- *            "waiting_grants","unsaved_versions","unsaved_bytes","saved_versions","saved_bytes","yielded_ms","publishes","withdrawals","requests","replies","stubs","limits":{...}}
+ *            "waiting_grants","unsaved_versions","unsaved_bytes","saved_versions","saved_bytes","yielded_ms","publishes","withdrawals","requests","replies","written_bytes","read_opens","stubs","limits":{...}}
  *   LIST
  * {"objects":[{"object","path","newest_version","versions","readers","bytes","tier_bytes","has_stub",
  *            "writer":null|{"program","pid","ranks"},"mode","durability","priority","backup","keeps_datasets",
@@ -86,6 +87,7 @@ static json_t *memory_json(const struct mkt_daemon *daemon, const struct mkt_mar
 
 static json_t *tier_json(const struct mkt_daemon *daemon, const struct mkt_market_usage *usage)
 {
+    const struct mkt_speeds *speeds = &daemon->limits.tier_speeds;
     struct mkt_ssd_usage files;
     json_t *json = json_object();
 
@@ -103,6 +105,10 @@ static json_t *tier_json(const struct mkt_daemon *daemon, const struct mkt_marke
     json_object_set_new(json, "moved_out_bytes", number_json(usage->moved_out_bytes));
     json_object_set_new(json, "moved_in_bytes", number_json(usage->moved_in_bytes));
     json_object_set_new(json, "reads", number_json(usage->fetches));
+    json_object_set_new(json, "bytes_per_s", number_json(speeds->bytes_per_s));
+    json_object_set_new(json, "latency_ns", number_json(speeds->latency_ns));
+    json_object_set_new(json, "queue_depth", number_json(speeds->queue_depth));
+    json_object_set_new(json, "promote_after", number_json(daemon->limits.promote_after));
     return json;
 }
 
@@ -171,6 +177,8 @@ static void add_counts(json_t *json, const struct mkt_daemon *daemon,
     json_object_set_new(json, "withdrawals", number_json(usage->withdrawals));
     json_object_set_new(json, "requests", number_json(usage->requests));
     json_object_set_new(json, "replies", number_json(usage->replies));
+    json_object_set_new(json, "written_bytes", number_json(usage->added_bytes));
+    json_object_set_new(json, "read_opens", number_json(usage->read_opens));
     json_object_set_new(json, "stubs", number_json(mkt_stubs_count(daemon->stubs)));
 }
 

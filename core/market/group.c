@@ -312,6 +312,7 @@ static void array_append(struct mkt_market *market, struct group *group, struct 
 
         mkt_piece_stamp(piece, ++market->last_stamp);
         array->piece[array->count++] = piece;
+        market->added_bytes += piece->data.length;
         array_note_writer(array, piece->rank, piece->stamp);
     }
     group->pieces += batch->count;

@@ -404,7 +404,7 @@ struct mkt_market {
     uint32_t failed_join_next;
     struct replaced replaced[MKT_REPLACED_REMEMBERED];
     uint32_t replaced_next;
-    uint64_t publishes, withdrawals, requests, replies;
+    uint64_t publishes, withdrawals, requests, replies, added_bytes, read_opens;
     struct replay *replay; /* NULL but in mkt_market_replay */
     uint32_t dumps;
 };

@@ -173,7 +173,8 @@ struct mkt_market_usage {
     uint64_t saved_versions, saved_bytes, yielded_ms; /* since the start; yielded: archivers waited
                                                          for programs, or for their rate */
     uint64_t publishes, withdrawals, requests, replies; /* requests: one-way messages, too */
-    uint64_t tier_limit_bytes, tier_bytes;              /* what lies in the tier */
+    uint64_t added_bytes, read_opens; /* since the start: data of pieces; versions opened to read */
+    uint64_t tier_limit_bytes, tier_bytes; /* what lies in the tier */
     uint64_t moved_out_bytes, moved_in_bytes,
         fetches;    /* since the start; of these, reads of a part */
     uint32_t moves; /* under way */

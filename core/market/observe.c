@@ -36,6 +36,8 @@ void mkt_market_usage(const struct mkt_market *market, struct mkt_market_usage *
         .withdrawals = market->withdrawals,
         .requests = market->requests,
         .replies = market->replies,
+        .added_bytes = market->added_bytes,
+        .read_opens = market->read_opens,
     };
 }
 

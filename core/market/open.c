@@ -134,6 +134,7 @@ static void begin(struct mkt_market *market, struct group *group, enum group_sta
 
     if (version) {
         mkt_version_pin(version, state == GROUP_READING);
+        market->read_opens += state == GROUP_READING;
         group->version_open = version;
         group->version_number = version->number;
         answer.opened.source = MKT_SOURCE_VERSION;

@@ -516,13 +516,23 @@ static void give(struct mkt_market *market, struct move *move)
     mkt_reply(market, move->session, &answer, NULL);
 }
 
+/* What was read; between the spans there may be much that wasn't. */
+static uint64_t span_bytes(const struct move *move)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < move->spans; i++)
+        bytes += move->span[i].length;
+    return bytes;
+}
+
 static void moved_in(struct mkt_market *market, struct move *move, enum mkt_status status)
 {
     struct held_piece *piece = move->piece;
     bool keeps = move->keeps && piece->data.length == 0 && piece->versions > 0;
 
     if (status == MKT_OK) {
-        market->moved_in_bytes += move->length;
+        market->moved_in_bytes += span_bytes(move);
         if (keeps)
             keep(market, move);
         if (keeps && move->session)

@@ -2,7 +2,8 @@
 /*
  * An ordinary HDF5 program that writes, or checks, a file with one dataset of each kind that the
  * market treats in a way of its own. usage: apps_sample write|check PATH [SEED]     apps_sample
- * hold PATH: writes, then waits for the end of its input
+ * hold PATH: writes, then waits for the end of its input     apps_sample large PATH MEGABYTES
+ * apps_sample layers PATH N: writes one dataset N times, each part over the former ones
  */
 #include <hdf5.h>
 
@@ -334,6 +335,33 @@ static void write_large(const char *path, hsize_t megabytes)
     free(values);
 }
 
+/* One dataset in layers, each over a part of the former ones; the third over all of them. */
+static void write_layers(const char *path, int layers)
+{
+    static const hsize_t layer[][2] = {{0, 60000}, {40000, 60000}, {0, 100000}, {50000, 10}};
+    hsize_t dims = 100000;
+    int *values = calloc(dims, sizeof(*values));
+    hid_t file, space, dataset;
+    CHECK(file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+    CHECK(space = H5Screate_simple(1, &dims, NULL));
+    CHECK(dataset = H5Dcreate2(file, "layers", H5T_STD_I32LE, space, H5P_DEFAULT, H5P_DEFAULT,
+                               H5P_DEFAULT));
+    for (int i = 0; i < layers && i < 4; i++) {
+        hid_t memory = H5Screate_simple(1, &layer[i][1], NULL);
+        CHECK(H5Sselect_hyperslab(space, H5S_SELECT_SET, &layer[i][0], NULL, &layer[i][1], NULL));
+        CHECK(H5Dwrite(dataset, H5T_NATIVE_INT, memory, space, H5P_DEFAULT, values));
+        CHECK(H5Sclose(memory));
+        CHECK(H5Dclose(dataset));
+        CHECK(H5Fclose(file)); /* what is published is no more changed in place */
+        CHECK(file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT));
+        CHECK(dataset = H5Dopen2(file, "layers", H5P_DEFAULT));
+    }
+    CHECK(H5Dclose(dataset));
+    CHECK(H5Sclose(space));
+    CHECK(H5Fclose(file));
+    free(values);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 3)
@@ -348,6 +376,8 @@ int main(int argc, char **argv)
         hold_file(argv[2]);
     else if (strcmp(argv[1], "large") == 0)
         write_large(argv[2], (hsize_t)seed);
+    else if (strcmp(argv[1], "layers") == 0)
+        write_layers(argv[2], seed);
     else
         return 2;
     return 0;

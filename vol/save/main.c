@@ -3,6 +3,7 @@
  * h5market-save: a version in the market becomes an HDF5 file on disk. `h5market save` runs it.
  * Exit statuses are those of `h5market`.
  */
+#include "vol/save/opened.h"
 #include "vol/save/save.h"
 
 #include <argp.h>
@@ -13,14 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum {
-    EXIT_OK = 0,
-    EXIT_FAILED = 1,
-    EXIT_WRONG_USAGE = 2,
-    EXIT_NOT_IN_MARKET = 3,
-    EXIT_NO_DAEMON = 4
-};
 
 struct options {
     const char *file, *path;
@@ -49,16 +42,12 @@ static bool poll_interrupt(void *context)
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct options *options = state->input;
-    char *end;
     switch (key) {
     case 'f':
         options->force = true;
         return 0;
     case 'n':
-        errno = 0;
-        options->version = strtoull(argument, &end, 10);
-        if (errno || end == argument || *end || argument[0] == '-' || options->version == 0)
-            argp_error(state, "--version takes a number from 1 on, not '%s'", argument);
+        options->version = mkt_opened_parse_version(argument, state);
         return 0;
     case ARGP_KEY_ARG:
         if (state->arg_num > 1)
@@ -92,13 +81,6 @@ static const struct argp argp = {
     NULL,
     NULL};
 
-static int complain(const struct mkt_error *error)
-{
-    fprintf(stderr, "%s: %s\n", program_invocation_name,
-            error->text[0] ? error->text : mkt_status_text(error->status));
-    return EXIT_FAILED;
-}
-
 /* Copies an opened version to the target. */
 static enum mkt_status copy(struct mkt_client *client, const struct mkt_opened *opened,
                             struct mkt_save_target *target, struct mkt_save_progress *progress,
@@ -129,55 +111,21 @@ static int save_opened(struct mkt_client *client, const struct mkt_opened *opene
         mkt_progress_end_line(&progress.lines);
     mkt_save_target_close(&target);
     if (status != MKT_OK)
-        return complain(&error);
+        return mkt_opened_complain(&error);
     printf("%s, version %" PRIu64 ": %.3f MiB saved to %s\n", options->file, opened->version,
            (double)(progress.total_bytes + opened->image_bytes) / (1 << 20), target.path);
-    return EXIT_OK;
-}
-
-/* True if the market has the file at all. */
-static bool is_known(struct mkt_client *client, const char *file)
-{
-    struct mkt_error error;
-    char *json = NULL;
-    bool known = mkt_client_query(client, MKT_QUERY_STAT, file, &json, &error) == MKT_OK;
-    free(json);
-    return known;
-}
-
-static int explain_missing(struct mkt_client *client, const struct options *options,
-                           const struct mkt_error *error)
-{
-    enum mkt_path_kind kind = mkt_path_kind(options->file);
-    const char *text = "not in the market; `h5market ls` lists what is";
-    if (options->version && is_known(client, options->file)) {
-        fprintf(stderr, "%s: %s has no version %" PRIu64 "; `h5market stat` lists those it has\n",
-                program_invocation_name, options->file, options->version);
-        return EXIT_NOT_IN_MARKET;
-    }
-    if (kind == MKT_PATH_FILE)
-        text = "an ordinary file and not in the market; copy it";
-    else if (error->text[0] && kind == MKT_PATH_STUB)
-        text = error->text;
-    fprintf(stderr, "%s: %s: %s\n", program_invocation_name, options->file, text);
-    return EXIT_NOT_IN_MARKET;
+    return MKT_EXIT_OK;
 }
 
 static int save(struct mkt_client *client, const struct options *options)
 {
-    struct mkt_error error = {0};
     struct mkt_opened opened;
-    struct mkt_open request = {.path = options->file,
-                               .intent = MKT_INTENT_READ,
-                               .size = 1,
-                               .version = options->version,
-                               .interrupted = poll_interrupt};
-    enum mkt_status status = mkt_client_open(client, &request, &opened, &error);
-    if (status == MKT_NOT_FOUND || (status == MKT_OK && opened.source != MKT_SOURCE_VERSION))
-        return explain_missing(client, options, &error);
-    if (status != MKT_OK)
-        return complain(&error);
-    int result = save_opened(client, &opened, options);
+    const struct mkt_wanted wanted = {
+        .file = options->file, .version = options->version, .interrupted = poll_interrupt};
+    int result = mkt_opened_find(client, &wanted, &opened);
+    if (result != MKT_EXIT_OK)
+        return result;
+    result = save_opened(client, &opened, options);
     mkt_client_close(client, opened.file);
     return result;
 }
@@ -191,12 +139,9 @@ int main(int argc, char **argv)
     struct mkt_error error = {0};
 
     argv[0] = program_invocation_name = name;
-    argp_err_exit_status = EXIT_WRONG_USAGE;
+    argp_err_exit_status = MKT_EXIT_WRONG_USAGE;
     argp_parse(&argp, argc, argv, 0, NULL, &options);
-    /* This program is native HDF5's whatever its environment says. */
-    unsetenv("HDF5_VOL_CONNECTOR");
-    unsetenv("HDF5_DRIVER");
-    unsetenv("HDF5_USE_FILE_LOCKING"); /* the lock is ours already */
+    mkt_opened_be_native();
     struct sigaction action = {.sa_handler = on_signal};
     const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
@@ -205,10 +150,10 @@ int main(int argc, char **argv)
     enum mkt_status status = mkt_client_connect(&client_options, &client, &error);
     if (status == MKT_NOT_FOUND) {
         fprintf(stderr, "%s: no market runs here for this user\n", program_invocation_name);
-        return EXIT_NO_DAEMON;
+        return MKT_EXIT_NO_DAEMON;
     }
     if (status != MKT_OK)
-        return complain(&error);
+        return mkt_opened_complain(&error);
     int result = save(client, &options);
     mkt_client_destroy(client);
     return result;

@@ -61,8 +61,7 @@ static enum mkt_status write_piece(void *context, const struct mkt_piece *piece)
     return mkt_raw_piece(context, piece);
 }
 
-/* True if the dataset is what the index says it is. */
-static bool fits(hid_t space, const struct mkt_array *array, size_t type_bytes)
+bool mkt_raw_fits(hid_t space, const struct mkt_array *array, size_t type_bytes)
 {
     hsize_t dims[MKT_MAX_RANK];
     if (type_bytes != array->element_bytes || H5Sget_simple_extent_ndims(space) != (int)array->rank)
@@ -91,7 +90,7 @@ static enum mkt_status write_pieces(struct walk *walk, hid_t id, const struct mk
     enum mkt_status status;
     if (target.type < 0 || space < 0)
         status = mkt_raw_dataset_failed("opening", id, walk->error);
-    else if (!fits(space, &array->meta, H5Tget_size(target.type)))
+    else if (!mkt_raw_fits(space, &array->meta, H5Tget_size(target.type)))
         status = mkt_error_set(walk->error, MKT_CORRUPT,
                                "dataset %s does not fit the market's record of it",
                                mkt_raw_name(id, name));

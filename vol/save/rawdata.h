@@ -56,6 +56,9 @@ enum mkt_status mkt_raw_dataset_failed(const char *what, hid_t dataset, struct m
 #define MKT_RAW_NAME_BYTES 256
 const char *mkt_raw_name(hid_t dataset, char name[MKT_RAW_NAME_BYTES]);
 
+/* True if a dataset of this space and size of elements is what the index says it is. */
+bool mkt_raw_fits(hid_t space, const struct mkt_array *array, size_t type_bytes);
+
 /* ---- piece.c ---- */
 struct mkt_raw_dataset {
     hid_t id, type; /* the file's own type: bytes go as they are */

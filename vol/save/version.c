@@ -10,6 +10,7 @@
 #include "core/base/clock.h"
 #include "core/base/fault.h"
 #include "core/base/log.h"
+#include "vol/save/opened.h"
 #include "vol/save/rawdata.h"
 
 #define YIELD_BYTES (4u << 20)
@@ -91,15 +92,10 @@ static enum mkt_status moved(void *context, uint64_t bytes, struct mkt_error *er
 
 static hid_t open_native(const char *path)
 {
-    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS), file = H5I_INVALID_HID;
+    hid_t fapl = mkt_opened_access_list(), file = H5I_INVALID_HID;
     if (fapl < 0)
         return fapl;
-#ifdef H5F_RFIC_ALL /* what the writer could make must be saved, however unusual */
-    H5Pset_relax_file_integrity_checks(fapl, H5F_RFIC_ALL);
-#endif
-    /* The lock is ours already. */
-    if (H5Pset_vol(fapl, H5VL_NATIVE, NULL) >= 0 && H5Pset_fapl_sec2(fapl) >= 0 &&
-        mkt_raw_list(fapl) >= 0 && H5Pset_file_locking(fapl, false, true) >= 0)
+    if (H5Pset_fapl_sec2(fapl) >= 0 && mkt_raw_list(fapl) >= 0)
         file = H5Fopen(path, H5F_ACC_RDWR, fapl);
     H5Pclose(fapl);
     return file;
