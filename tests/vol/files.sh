@@ -254,7 +254,7 @@ mode_file() { # what native makes, changes or deletes by rule is in the market n
         esac
         until_true 1 eval '! in_memory y.h5' || fail "y.h5 is in memory after '$call'"
         rules memory
-        [[ $call == delete* ]] && one "! open y.h5" || reads y.h5 4
+        if [[ $call == delete* ]]; then one "! open y.h5"; else reads y.h5 4; fi
     done
     # One that may not be written takes nothing along, nor does a create that refuses what stands there.
     rules memory
