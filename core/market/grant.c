@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE_BYTES 4096
-#define PAGED_FROM (64u << 10) /* grants from this size on start at a page */
+#define PAGE_BYTES  4096
+#define PAGED_FROM  (64u << 10) /* grants from this size on start at a page */
+#define USE_TEXT_MS 1000u
 
 static enum mkt_status grow(struct mkt_market *market)
 {
@@ -168,7 +169,7 @@ static enum mkt_status grant(struct mkt_market *market, struct session *session,
                             false, extent_out);
     if (status != MKT_OK)
         return status;
-    status = mkt_ranges_put(&session->grants, extent_out);
+    status = mkt_session_grant(market, session, extent_out);
     if (status != MKT_OK)
         mkt_bytes_free(market, extent_out);
     return status;
@@ -240,14 +241,20 @@ static void find_largest(const struct mkt_market *market, struct largest *larges
     }
 }
 
-/* "in use: 3 GiB, of which ...; largest: a.h5 (1 GiB), b.h5 (1 GiB)" */
-static void describe_use(const struct mkt_market *market, char *text, size_t capacity)
+/* "in use: 3 GiB, of which ...; largest: a.h5 (1 GiB), b.h5 (1 GiB)". It looks at all objects, and
+ * many waits may end one after the other: what it says may be a second old. */
+static const char *describe_use(struct mkt_market *market)
 {
+    char *text = market->use_text;
+    const size_t capacity = sizeof(market->use_text);
     struct mkt_market_usage usage;
     struct largest largest;
     char size[3][32];
     size_t at;
 
+    if (text[0] && market->now_ms < market->use_ms + USE_TEXT_MS)
+        return text;
+    market->use_ms = market->now_ms;
     mkt_market_usage(market, &usage);
     find_largest(market, &largest);
     at = (size_t)snprintf(
@@ -264,6 +271,7 @@ static void describe_use(const struct mkt_market *market, char *text, size_t cap
             (size_t)snprintf(text + at, capacity - at, "%s'%s' (%s)", i == 0 ? "; largest: " : ", ",
                              path, mkt_size_text(largest.bytes[i], size[0]));
     }
+    return text;
 }
 
 static void refuse_too_large(struct mkt_market *market, struct session *session, uint64_t request,
@@ -305,6 +313,7 @@ static void enqueue(struct mkt_market *market, struct session *session, const st
                                 .started_ms = now_ms,
                                 .deadline_ms = now_ms + market->limits.full_timeout_ms};
     DL_APPEND(market->grant_waits, wait);
+    DL_APPEND2(session->grant_waits, wait, session_prev, session_next);
     market->waiting_grants++;
     mkt_note_deadline(market, wait->deadline_ms);
 }
@@ -346,6 +355,7 @@ void mkt_grant_request(struct mkt_market *market, struct session *session,
 static void wait_end(struct mkt_market *market, struct grant_wait *wait)
 {
     DL_DELETE(market->grant_waits, wait);
+    DL_DELETE2(wait->session->grant_waits, wait, session_prev, session_next);
     market->waiting_grants--;
     free(wait);
 }
@@ -354,8 +364,8 @@ bool mkt_grant_cancel(struct mkt_market *market, struct session *session, uint64
 {
     struct grant_wait *wait;
 
-    DL_FOREACH (market->grant_waits, wait) {
-        if (wait->session == session && wait->request == request) {
+    DL_FOREACH2 (session->grant_waits, wait, session_next) {
+        if (wait->request == request) {
             mkt_reply_error(market, session, request, MKT_CANCELLED,
                             "the wait for memory was ended");
             wait_end(market, wait);
@@ -367,12 +377,8 @@ bool mkt_grant_cancel(struct mkt_market *market, struct session *session, uint64
 
 void mkt_grant_forget(struct mkt_market *market, struct session *session)
 {
-    struct grant_wait *wait, *next;
-
-    DL_FOREACH_SAFE (market->grant_waits, wait, next) {
-        if (wait->session == session)
-            wait_end(market, wait);
-    }
+    while (session->grant_waits)
+        wait_end(market, session->grant_waits);
 }
 
 void mkt_grant_serve(struct mkt_market *market)
@@ -392,22 +398,20 @@ void mkt_grant_serve(struct mkt_market *market)
     }
 }
 
+/* All wait equally long, so that the first in the queue is the first to end. */
 void mkt_grant_tick(struct mkt_market *market, uint64_t now_ms)
 {
-    struct grant_wait *wait, *next;
-    char size[2][32], use[800];
+    struct grant_wait *wait;
+    char size[2][32];
 
-    DL_FOREACH_SAFE (market->grant_waits, wait, next) {
-        if (wait->deadline_ms > now_ms)
-            continue;
-        describe_use(market, use, sizeof(use));
+    while ((wait = market->grant_waits) && wait->deadline_ms <= now_ms) {
         mkt_reply_error(market, wait->session, wait->request, MKT_NO_SPACE,
                         "the market is full: waited %.1f s for %s; limit %s (`memory` in "
                         "h5market.yaml); %s; raise it, keep fewer versions, or "
                         "`h5market rm` what is not needed%s%.300s",
                         (double)(now_ms - wait->started_ms) / 1000,
                         mkt_size_text(wait->bytes, size[0]),
-                        mkt_size_text(market->limits.memory_bytes, size[1]), use,
+                        mkt_size_text(market->limits.memory_bytes, size[1]), describe_use(market),
                         market->no_arena.text[0] ? "; no more memory was to be had: " : "",
                         market->no_arena.text);
         wait_end(market, wait);

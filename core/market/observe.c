@@ -8,11 +8,10 @@
 
 void mkt_market_usage(const struct mkt_market *market, struct mkt_market_usage *usage_out)
 {
-    struct session *session, *next;
-
     *usage_out = (struct mkt_market_usage){
         .limit_bytes = market->limits.memory_bytes,
         .used_bytes = market->used_bytes,
+        .granted_bytes = market->granted_bytes,
         .published_bytes = market->published_bytes,
         .live_bytes = market->live_bytes,
         .arenas = market->arenas,
@@ -39,9 +38,6 @@ void mkt_market_usage(const struct mkt_market *market, struct mkt_market_usage *
         .requests = market->requests,
         .replies = market->replies,
     };
-    HASH_ITER (hh, market->sessions, session, next) {
-        usage_out->granted_bytes += session->grants.bytes;
-    }
 }
 
 static void describe_writer(const struct group *writer, struct mkt_object_info *info)
@@ -182,9 +178,9 @@ static struct mkt_wait_info wait_of(const struct session *session, enum mkt_wait
 static void each_open(const struct mkt_market *market, uint64_t now_ms, mkt_wait_fn fn,
                       void *context)
 {
-    const struct group *group;
+    const struct group *group, *next;
 
-    DL_FOREACH (market->timed, group) {
+    HASH_ITER (hh, market->groups, group, next) {
         const struct session *session = group->member[0].session;
 
         if (group->state != GROUP_WAITING || !session)
@@ -210,9 +206,7 @@ void mkt_market_each_wait(const struct mkt_market *market, uint64_t now_ms, mkt_
         info.bytes = wait->bytes;
         fn(context, &info);
     }
-    DL_FOREACH (market->moves, move) {
-        if (move->begun)
-            continue;
+    DL_FOREACH (market->waiting_moves, move) {
         struct mkt_wait_info info = wait_of(move->session, MKT_WAIT_FETCH);
         info.waited_ms = now_ms + market->limits.full_timeout_ms - move->deadline_ms;
         info.bytes = move->length;

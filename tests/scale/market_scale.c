@@ -24,6 +24,7 @@ enum {
     IMAGE_WORDS = 2, /* the attempt, and how many pieces it wrote */
     WAIT_MS = 2000,
     FULL_MS = 3000,
+    MOVE_MS = 2000, /* a move that has begun ends, however long that takes */
     ROUND_MS = 200, /* on average a session acts once in this time */
     MOVES = 64,
     DATASET = 1
@@ -595,7 +596,7 @@ static void act_fetch(struct actor *actor, const struct seen *piece)
     msg.fetch.count = 1;
     msg.fetch.spans = &actor->span;
     actor->state = FETCHING;
-    actor->deadline_ms = scale.now + FULL_MS;
+    actor->deadline_ms = scale.now + FULL_MS + MOVE_MS;
     send_message(actor, CALL_FETCH, msg);
 }
 
@@ -782,7 +783,7 @@ static void set_up(uint32_t actors, uint64_t seed)
                                               .move_in = on_move_in,
                                               .drop_cold = on_drop_cold,
                                               .refuse = on_refuse};
-    const uint64_t memory = (uint64_t)actors * (24 << 10) + (1 << 20);
+    const uint64_t memory = (uint64_t)actors * (48 << 10) + (1 << 20);
     const struct mkt_market_limits limits = {.memory_bytes = memory,
                                              .arena_bytes = ARENA_BYTES,
                                              .full_timeout_ms = FULL_MS,
@@ -924,7 +925,7 @@ static bool print_costs(struct cost cost[SIZES][CALLS])
 /* market_scale [rounds [seed]]: each session acts about so often */
 int main(int argc, char **argv)
 {
-    uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 0) : 48;
+    uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 0) : 100;
     uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
     static struct cost cost[SIZES][CALLS];
 
