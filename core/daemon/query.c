@@ -74,8 +74,7 @@ static json_t *memory_json(const struct mkt_daemon *daemon, const struct mkt_mar
     json_object_set_new(json, "of_bytes", number_json(daemon->memory.total_bytes));
     json_object_set_new(json, "source", text_json(mkt_memory_source(&daemon->memory)));
     json_object_set_new(json, "used_bytes", number_json(usage->used_bytes));
-    json_object_set_new(json, "granted_bytes",
-                        number_json(mkt_market_granted_bytes(daemon->market)));
+    json_object_set_new(json, "granted_bytes", number_json(usage->granted_bytes));
     json_object_set_new(json, "published_bytes", number_json(usage->published_bytes));
     json_object_set_new(json, "live_bytes", number_json(usage->live_bytes));
     json_object_set_new(json, "resident_bytes",

@@ -41,8 +41,11 @@ struct mkt_index_view {
     const uint8_t *bytes;
     uint64_t length;
     uint32_t arrays;
+    uint64_t pieces_offset, pieces_bytes, root; /* see index_layout.h */
 };
-/* Checks header, bounds and checksum once. MKT_OK or MKT_CORRUPT. */
+/* Checks header, bounds and what is known of the arrays, by checksum. Pieces are checked when a
+ * query looks at them: an index that is torn, or isn't that of the header any more, gives
+ * MKT_CORRUPT. MKT_OK or MKT_CORRUPT. */
 enum mkt_status mkt_index_view_open(struct mkt_index_view *view_out, const void *bytes,
                                     uint64_t length);
 /* Array by position (0 .. arrays-1), by token, by identity. Of several arrays of one token the one

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/base/hash.h"
 #include "core/geometry/cut.h"
+#include "core/geometry/index_sums.h"
 #include "core/geometry/rtree.h"
 
 #include <assert.h>
@@ -151,8 +152,6 @@ static uint64_t place_array(const struct mkt_index_builder *builder,
     entry->flags = array->about.flags;
     entry->rank = array->about.rank;
     entry->pieces = array->pieces;
-    entry->dims_offset = at;
-    at += array->about.rank * sizeof(uint64_t);
     entry->records_offset = at;
     if (array->pieces)
         entry->records_bytes = end_of_records(builder, array) - start_of_records(builder, array);
@@ -283,8 +282,32 @@ static void seal_header(struct mkt_index_header_disk *header)
 {
     const size_t covered = offsetof(struct mkt_index_header_disk, version);
 
+    header->root = mkt_index_sums_fill((uint8_t *)header + header->pieces_offset,
+                                       header->sums_offset - header->pieces_offset);
     header->checksum =
-        mkt_hash64((const uint8_t *)header + covered, header->total_bytes - covered, 0);
+        mkt_hash64((const uint8_t *)header + covered, header->pieces_offset - covered, 0);
+}
+
+/* Where everything goes. */
+static void place_parts(const struct mkt_index_builder *builder,
+                        struct mkt_index_array_disk *entries, struct mkt_index_header_disk *header)
+{
+    const uint64_t count = builder->array_count;
+
+    memcpy(header->magic, MKT_INDEX_MAGIC, sizeof(header->magic));
+    header->arrays_offset = sizeof(*header);
+    header->identities_offset = header->arrays_offset + count * sizeof(*entries);
+    uint64_t dims = align8(header->identities_offset + count * sizeof(uint32_t)), at = dims;
+    for (uint64_t i = 0; i < count; i++)
+        at += builder->arrays[i].about.rank * sizeof(uint64_t);
+    header->pieces_offset = at;
+    for (uint64_t i = 0; i < count; i++) {
+        at = place_array(builder, &builder->arrays[i], at, &entries[i]);
+        entries[i].dims_offset = dims;
+        dims += builder->arrays[i].about.rank * sizeof(uint64_t);
+    }
+    header->sums_offset = at;
+    header->total_bytes = at + mkt_index_sums_bytes(at - header->pieces_offset);
 }
 
 enum mkt_status mkt_index_builder_finish(struct mkt_index_builder *builder, void **bytes_out,
@@ -301,13 +324,7 @@ enum mkt_status mkt_index_builder_finish(struct mkt_index_builder *builder, void
     /* From here on no pieces may follow: the arrays change places. */
     if (count > 0)
         qsort(builder->arrays, count, sizeof(*builder->arrays), compare_tokens);
-    memcpy(header.magic, MKT_INDEX_MAGIC, sizeof(header.magic));
-    header.arrays_offset = sizeof(header);
-    header.identities_offset = header.arrays_offset + count * sizeof(*entries);
-    header.total_bytes = align8(header.identities_offset + count * sizeof(uint32_t));
-    for (uint64_t i = 0; i < count; i++)
-        header.total_bytes =
-            place_array(builder, &builder->arrays[i], header.total_bytes, &entries[i]);
+    place_parts(builder, entries, &header);
     uint8_t *bytes = calloc(1, header.total_bytes);
     if (!bytes)
         goto err_free_entries;

@@ -5,10 +5,18 @@
  *   header
  *   array entries, sorted by (token, identity)
  *   u32 positions of the arrays sorted by identity
- *   for each array: its dims (u64), piece records in the order in which the later wins,
- *                   and, with more than MKT_INDEX_SCAN_MAX pieces,
+ *   dims (u64) of each array
+ *   the pieces, for each array: piece records in the order in which the later wins,
+ *                   and, with more than MKT_INDEX_SCAN_MAX of them,
  *                   u32 offsets of the records (in 8 bytes, from the first record),
  *                   the R-tree: u32 order of the pieces in the leaves, then nodes
+ *   tables of checksums over the pieces
+ *
+ * The header's checksum covers all before the pieces. The pieces are cut into blocks of
+ * MKT_INDEX_BLOCK_BYTES, the last may be shorter; the first table has the u64 checksum of each. A
+ * table longer than a block is cut into blocks as well, whose checksums are the next table. The
+ * checksum of the last table (of the pieces, if one block holds them; 0 without any) is the
+ * header's `root`. All are mkt_hash64 with seed 0.
  *
  * R-tree: leaf l holds the pieces order[16 l .. 16 l + 15]; their boxes stand in the records alone.
  * Level 0 has a box for each leaf, level k + 1 one for 16 boxes of level k, up to one root. The
@@ -21,21 +29,25 @@
 
 #include <stddef.h>
 
-#define MKT_INDEX_MAGIC    "MKTINDEX"
-#define MKT_INDEX_VERSION  1
-#define MKT_INDEX_FANOUT   16
-#define MKT_INDEX_SCAN_MAX 16 /* up to so many pieces a scan is as fast as a tree */
+#define MKT_INDEX_MAGIC       "MKTINDEX"
+#define MKT_INDEX_VERSION     2
+#define MKT_INDEX_FANOUT      16
+#define MKT_INDEX_SCAN_MAX    16 /* up to so many pieces a scan is as fast as a tree */
+#define MKT_INDEX_BLOCK_BYTES 1024
 
 struct mkt_index_header_disk {
     char magic[8];
-    uint64_t checksum; /* mkt_hash64 of all bytes that follow, seed 0 */
+    uint64_t checksum; /* of all bytes from `version` to the pieces */
     uint32_t version;
     uint32_t arrays;
     uint64_t total_bytes;
     uint64_t arrays_offset;
     uint64_t identities_offset;
+    uint64_t pieces_offset;
+    uint64_t sums_offset; /* where the pieces end */
+    uint64_t root;
 };
-_Static_assert(sizeof(struct mkt_index_header_disk) == 48, "index header");
+_Static_assert(sizeof(struct mkt_index_header_disk) == 72, "index header");
 _Static_assert(offsetof(struct mkt_index_header_disk, version) == 16, "what the checksum covers");
 
 #define MKT_INDEX_ARRAY_DISJOINT 1u /* no two pieces overlap */

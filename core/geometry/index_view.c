@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/base/hash.h"
-#include "core/geometry/index_layout.h"
+#include "core/geometry/index_sums.h"
 #include "core/geometry/rtree.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #define HITS_INLINE 256
 
 /* Parts are found and checked anew at each call: the bytes are shared, so nothing rests on an
- * earlier look. */
+ * earlier look but the header's sum of all pieces. */
 
 static bool part_fits(const struct mkt_index_view *view, uint64_t offset, uint64_t count,
                       uint64_t size)
@@ -31,7 +31,11 @@ static bool load_header(const struct mkt_index_view *view, struct mkt_index_head
            header->total_bytes >= sizeof(*header) &&
            part_fits(view, header->arrays_offset, header->arrays,
                      sizeof(struct mkt_index_array_disk)) &&
-           part_fits(view, header->identities_offset, header->arrays, sizeof(uint32_t));
+           part_fits(view, header->identities_offset, header->arrays, sizeof(uint32_t)) &&
+           header->pieces_offset >= sizeof(*header) &&
+           header->pieces_offset <= header->sums_offset &&
+           part_fits(view, header->sums_offset,
+                     mkt_index_sums_bytes(header->sums_offset - header->pieces_offset), 1);
 }
 
 enum mkt_status mkt_index_view_open(struct mkt_index_view *view_out, const void *bytes,
@@ -43,10 +47,13 @@ enum mkt_status mkt_index_view_open(struct mkt_index_view *view_out, const void 
 
     if (!load_header(&view, &header))
         return MKT_CORRUPT;
-    if (mkt_hash64(view.bytes + covered, header.total_bytes - covered, 0) != header.checksum)
+    if (mkt_hash64(view.bytes + covered, header.pieces_offset - covered, 0) != header.checksum)
         return MKT_CORRUPT;
     view.length = header.total_bytes;
     view.arrays = header.arrays;
+    view.pieces_offset = header.pieces_offset;
+    view.pieces_bytes = header.sums_offset - header.pieces_offset;
+    view.root = header.root;
     *view_out = view;
     return load_header(&view, &header) ? MKT_OK
                                        : MKT_CORRUPT; /* the parts end inside the total, too */
@@ -178,6 +185,7 @@ bool mkt_index_view_disjoint(const struct mkt_index_view *view, uint32_t positio
 
 struct query {
     const struct mkt_index_view *view;
+    struct mkt_index_sums sums;
     struct mkt_index_array_disk entry;
     const struct mkt_slab *want;
     struct mkt_interval bounds[MKT_MAX_RANK]; /* of the want */
@@ -189,12 +197,29 @@ struct query {
     uint32_t inline_hits[HITS_INLINE];
 };
 
-static enum mkt_status decode_at(const struct query *query, uint64_t offset,
-                                 struct mkt_piece *piece, uint32_t *used)
+static bool is_sound(struct query *query, uint64_t offset, uint64_t length)
+{
+    return mkt_index_sums_check(&query->sums, offset, length);
+}
+
+/* The record at an offset that leaves room for its head. */
+static bool record_is_sound(struct query *query, uint64_t offset)
+{
+    const struct mkt_index_array_disk *entry = &query->entry;
+    struct mkt_piece_record_wire head;
+
+    if (!is_sound(query, entry->records_offset + offset, sizeof(head)))
+        return false;
+    memcpy(&head, query->view->bytes + entry->records_offset + offset, sizeof(head));
+    return is_sound(query, entry->records_offset + offset, head.record_bytes);
+}
+
+static enum mkt_status decode_at(struct query *query, uint64_t offset, struct mkt_piece *piece,
+                                 uint32_t *used)
 {
     const struct mkt_index_array_disk *entry = &query->entry;
 
-    if (offset >= entry->records_bytes ||
+    if (offset >= entry->records_bytes || !record_is_sound(query, offset) ||
         mkt_piece_decode(query->view->bytes + entry->records_offset + offset,
                          entry->records_bytes - offset, entry->element_bytes, piece,
                          used) != MKT_OK ||
@@ -204,7 +229,7 @@ static enum mkt_status decode_at(const struct query *query, uint64_t offset,
 }
 
 /* All records in their order. */
-static enum mkt_status scan(const struct query *query, mkt_piece_fn fn, void *context)
+static enum mkt_status scan(struct query *query, mkt_piece_fn fn, void *context)
 {
     uint64_t offset = 0;
 
@@ -222,15 +247,14 @@ static enum mkt_status scan(const struct query *query, mkt_piece_fn fn, void *co
     return MKT_OK;
 }
 
-static enum mkt_status decode_piece(const struct query *query, uint32_t at, struct mkt_piece *piece)
+static enum mkt_status decode_piece(struct query *query, uint32_t at, struct mkt_piece *piece)
 {
+    uint64_t place = query->entry.record_offsets_offset + (uint64_t)at * sizeof(uint32_t);
     uint32_t offset, used;
 
-    if (at >= query->entry.pieces)
+    if (at >= query->entry.pieces || !is_sound(query, place, sizeof(offset)))
         return MKT_CORRUPT;
-    memcpy(&offset,
-           query->view->bytes + query->entry.record_offsets_offset + (uint64_t)at * sizeof(offset),
-           sizeof(offset));
+    memcpy(&offset, query->view->bytes + place, sizeof(offset));
     return decode_at(query, (uint64_t)offset * 8, piece, &used);
 }
 
@@ -258,6 +282,9 @@ static enum mkt_status visit_leaf(struct query *query, uint64_t leaf)
 
     if (end > query->entry.pieces)
         end = query->entry.pieces;
+    if (!is_sound(query, query->entry.order_offset + leaf * MKT_INDEX_FANOUT * sizeof(uint32_t),
+                  (end - leaf * MKT_INDEX_FANOUT) * sizeof(uint32_t)))
+        return MKT_CORRUPT;
     for (uint64_t i = leaf * MKT_INDEX_FANOUT; i < end; i++) {
         struct mkt_piece piece;
         uint32_t at;
@@ -270,6 +297,14 @@ static enum mkt_status visit_leaf(struct query *query, uint64_t leaf)
             return status;
     }
     return MKT_OK;
+}
+
+static bool box_is_sound(struct query *query, uint32_t level, uint64_t node)
+{
+    const uint64_t bytes = query->entry.rank * sizeof(struct mkt_interval);
+
+    return is_sound(query, (uint64_t)(query->level[level] - query->view->bytes) + node * bytes,
+                    bytes);
 }
 
 static bool node_meets(const struct query *query, uint32_t level, uint64_t node)
@@ -290,6 +325,8 @@ static bool node_meets(const struct query *query, uint32_t level, uint64_t node)
 /* Depth: query->levels. */
 static enum mkt_status visit(struct query *query, uint32_t level, uint64_t node)
 {
+    if (!box_is_sound(query, level, node))
+        return MKT_CORRUPT;
     if (!node_meets(query, level, node))
         return MKT_OK;
     if (level == 0)
@@ -368,11 +405,14 @@ enum mkt_status mkt_index_view_query(const struct mkt_index_view *view, uint32_t
         return MKT_INVALID;
     query.view = view;
     query.want = want;
+    mkt_index_sums_init(&query.sums, view);
     if (query.entry.pieces <= MKT_INDEX_SCAN_MAX)
         return scan(&query, fn, context);
     for (uint32_t d = 0; d < want->rank; d++)
         query.bounds[d] = (struct mkt_interval){want->dim[d].start, mkt_dim_end(&want->dim[d])};
     find_levels(&query);
+    if (!box_is_sound(&query, query.levels - 1, 0))
+        return MKT_CORRUPT;
     if (wants_all(&query))
         return scan(&query, fn, context);
     query.hits = query.inline_hits;

@@ -25,6 +25,7 @@ struct audit {
     struct counted *counted; /* pieces and images, one entry a reference, sorted by address later */
     size_t counted_count, counted_capacity;
     uint64_t cold_bytes;
+    uint32_t copies;
     bool failed;
 };
 
@@ -92,9 +93,17 @@ static void audit_sessions(struct audit *audit)
 {
     struct session *session, *next;
     struct member *member;
+    const struct grant_wait *wait;
+    const struct move *fetch;
+    uint64_t granted = 0;
 
     HASH_ITER (hh, audit->market->sessions, session, next) {
         own_ranges(audit, &session->grants, "a session's grants");
+        granted += session->grants.bytes;
+        DL_FOREACH2 (session->grant_waits, wait, session_next)
+            AUDIT(audit, wait->session == session, "a wait is in another session's list");
+        DL_FOREACH2 (session->fetches, fetch, session_next)
+            AUDIT(audit, fetch->session == session, "a read is in another session's list");
         DL_FOREACH (session->members, member) {
             AUDIT(audit, member->session == session, "a member is in another session's list");
             AUDIT(audit, !session->ended || member->state == MEMBER_GONE,
@@ -102,6 +111,8 @@ static void audit_sessions(struct audit *audit)
                   (unsigned long long)member->group->file);
         }
     }
+    AUDIT(audit, granted == audit->market->granted_bytes, "%llu bytes are granted, not %llu",
+          (unsigned long long)granted, (unsigned long long)audit->market->granted_bytes);
 }
 
 static bool awaits(const struct group *group)
@@ -174,7 +185,11 @@ static void audit_group(struct audit *audit, const struct group *group)
           (unsigned long long)group->file);
     AUDIT(audit, group->in_tokens == (group->state == GROUP_JOINING && group->size > 1),
           "file %llu and the tokens", (unsigned long long)group->file);
-    AUDIT(audit, !group->timed || group->deadline_ms >= audit->market->next_deadline_ms,
+    AUDIT(audit, group->timed == (group->deadline.place > 0), "file %llu and the deadlines",
+          (unsigned long long)group->file);
+    AUDIT(audit, (group->state == GROUP_WAITING) == (group->bucket > 0),
+          "file %llu is not where those are who wait", (unsigned long long)group->file);
+    AUDIT(audit, !group->timed || group->deadline.key >= audit->market->next_deadline_ms,
           "the deadline of file %llu is not known", (unsigned long long)group->file);
     AUDIT(audit,
           group->state != GROUP_WRITING ||
@@ -201,14 +216,20 @@ static void audit_group(struct audit *audit, const struct group *group)
 static void audit_groups(struct audit *audit)
 {
     struct group *group, *next;
-    uint32_t waiting = 0, timed = 0, counted = 0;
+    uint32_t waiting = 0, timed = 0, counted = 0, background = 0, loads = 0;
 
     HASH_ITER (hh, audit->market->groups, group, next) {
         audit_group(audit, group);
         waiting += group->state == GROUP_JOINING || group->state == GROUP_WAITING;
         timed += group->timed;
+        background += mkt_group_is_background(group);
+        loads += group->intent == MKT_INTENT_LOAD;
     }
-    DL_COUNT(audit->market->timed, group, counted);
+    DL_COUNT2(audit->market->loads, group, counted, load_next);
+    AUDIT(audit, loads == counted, "%u groups bring a file in, not %u", loads, counted);
+    AUDIT(audit, background == audit->market->background_files, "%u files yield, not %u",
+          background, audit->market->background_files);
+    counted = audit->market->timed.count;
     AUDIT(audit, timed == counted, "%u groups have deadlines, not %u", timed, counted);
     AUDIT(audit, waiting == audit->market->waiting_opens, "%u opens wait, not %u", waiting,
           audit->market->waiting_opens);
@@ -376,12 +397,21 @@ static void own_images(struct audit *audit)
 static void audit_versions(struct audit *audit)
 {
     struct version *version;
+    uint64_t small_bytes = 0;
     uint32_t versions = 0;
 
     DL_FOREACH2 (audit->market->versions, version, all_next) {
         audit_version(audit, version);
+        small_bytes += version->is_main ? 0 : version->data_bytes;
+        AUDIT(audit,
+              audit->market->limits.tier_bytes == 0 || version->turn.place > 0 ||
+                  !mkt_tier_may_give(audit->market, version),
+              "a version that could leave memory is in no queue");
         versions++;
     }
+    AUDIT(audit, small_bytes == audit->market->small_bytes,
+          "the small queue has %llu bytes, not %llu", (unsigned long long)small_bytes,
+          (unsigned long long)audit->market->small_bytes);
     AUDIT(audit, versions == audit->market->versions_count, "%u versions, not %u", versions,
           audit->market->versions_count);
     own_images(audit);
@@ -393,6 +423,7 @@ static uint32_t count_object_references(const struct mkt_market *market,
     struct group *group, *next;
     struct version *version;
     const struct save_wait *wait;
+    const struct move *move;
     uint32_t references = !object->gone;
 
     HASH_ITER (hh, market->groups, group, next) {
@@ -403,6 +434,10 @@ static uint32_t count_object_references(const struct mkt_market *market,
     }
     DL_FOREACH (market->save_waits, wait)
         references += wait->object == object;
+    DL_FOREACH (market->moves, move)
+        references += move->object == object;
+    DL_FOREACH (market->waiting_moves, move)
+        references += move->object == object;
     return references;
 }
 
@@ -463,21 +498,28 @@ static void audit_objects(struct audit *audit)
 static void audit_moves(struct audit *audit)
 {
     const struct move *move;
-    uint64_t leaving = 0;
+    uint64_t leaving = 0, waiting = 0;
     uint32_t begun = 0;
 
     DL_FOREACH (audit->market->moves, move) {
         begun += move->begun;
         count(audit, move->piece, 0);
-        if (move->in && move->begun)
+        if (move->in)
             own_extent(audit, &move->memory, "a move");
         if (!move->in)
             leaving += mkt_round_granule(move->memory.length);
-        AUDIT(audit, move->begun || (move->in && move->session), "a move waits for nothing");
-        AUDIT(audit, move->begun || move->deadline_ms >= audit->market->next_deadline_ms,
-              "the deadline of a read from the tier is not known");
         AUDIT(audit, !move->session || !move->session->ended, "an ended session waits for a read");
     }
+    DL_FOREACH (audit->market->waiting_moves, move) {
+        count(audit, move->piece, 0);
+        waiting += move->length;
+        AUDIT(audit, !move->begun && move->in && move->session && !move->session->ended,
+              "a move waits for nothing");
+        AUDIT(audit, move->deadline_ms >= audit->market->next_deadline_ms,
+              "the deadline of a read from the tier is not known");
+    }
+    AUDIT(audit, waiting == audit->market->waiting_move_bytes, "reads of %llu bytes wait, not %llu",
+          (unsigned long long)waiting, (unsigned long long)audit->market->waiting_move_bytes);
     AUDIT(audit, begun == audit->market->moves_begun && leaving == audit->market->leaving_bytes,
           "%u moves of %llu bytes are under way, not %u of %llu", begun,
           (unsigned long long)leaving, audit->market->moves_begun,
@@ -533,6 +575,9 @@ static void audit_piece(struct audit *audit, struct held_piece *piece)
     AUDIT(audit, piece->cold.length == 0 || piece->published,
           "an unpublished piece is in the tier");
     audit->cold_bytes += piece->cold.length;
+    audit->copies += piece->is_copy;
+    AUDIT(audit, piece->is_copy == (piece->data.length > 0 && piece->cold.length > 0),
+          "a piece and the list of copies do not fit");
     own_extent(audit, &piece->data, "a piece");
     own_extent(audit, &piece->table, "a piece's table");
 }
@@ -543,6 +588,8 @@ static void audit_pieces(struct audit *audit)
     struct group_array *array, *next_array;
     struct version *version;
     const struct move *move;
+    const struct held_piece *copy;
+    uint32_t copies = 0;
 
     merge_counted(audit);
     DL_FOREACH2 (audit->market->versions, version, all_next) {
@@ -561,6 +608,11 @@ static void audit_pieces(struct audit *audit)
     }
     DL_FOREACH (audit->market->moves, move)
         audit_piece(audit, move->piece);
+    DL_FOREACH (audit->market->waiting_moves, move)
+        audit_piece(audit, move->piece);
+    DL_COUNT2(audit->market->copies, copy, copies, copy_next);
+    AUDIT(audit, copies == audit->copies, "%u pieces are in the tier as well, not %u",
+          audit->copies, copies);
     AUDIT(audit, audit->cold_bytes == audit->market->tier_bytes,
           "%llu bytes are in the tier, not %llu", (unsigned long long)audit->cold_bytes,
           (unsigned long long)audit->market->tier_bytes);

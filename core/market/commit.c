@@ -159,6 +159,7 @@ static void drop_unlisted(struct mkt_market *market, struct group *group)
         if (i == array->count)
             mkt_group_array_free(market, group, array);
     }
+    mkt_tier_wake_all(market, group->object);
 }
 
 static void end_round(struct mkt_market *market, struct group *group)
@@ -288,7 +289,7 @@ static bool take_image(struct mkt_market *market, struct member *member,
         return mkt_session_give(market, session, &commit->image);
     }
     *image = (struct held_image){.references = 1, .extent = commit->image};
-    *status_out = mkt_ranges_take(&session->grants, &commit->image);
+    *status_out = mkt_session_take(market, session, &commit->image);
     if (*status_out == MKT_OK) {
         group->image = image;
         return true;

@@ -16,19 +16,19 @@
 #define DUMP_MAGIC UINT64_C(0x31504d5544544b4d) /* "MKTDUMP1" */
 
 /* A structure that grew: if by a pointer, it needs a line below; then adapt its number here. */
-_Static_assert(sizeof(struct session) == 192, "see above");
+_Static_assert(sizeof(struct session) == 216, "see above");
 _Static_assert(sizeof(struct owned_name) == 80, "see above");
-_Static_assert(sizeof(struct held_piece) == 112, "see above");
+_Static_assert(sizeof(struct held_piece) == 128, "see above");
 _Static_assert(sizeof(struct held_image) == 40, "see above");
 _Static_assert(sizeof(struct set) == 88, "see above");
-_Static_assert(sizeof(struct version) == 320, "see above");
+_Static_assert(sizeof(struct version) == 336, "see above");
 _Static_assert(sizeof(struct object) == 376, "see above");
 _Static_assert(sizeof(struct group_array) == 408, "see above");
 _Static_assert(sizeof(struct member) == 72, "see above");
-_Static_assert(sizeof(struct group) == 1096, "see above");
-_Static_assert(sizeof(struct grant_wait) == 72, "see above");
-_Static_assert(sizeof(struct save_wait) == 64, "see above");
-_Static_assert(sizeof(struct move) == 144, "see above");
+_Static_assert(sizeof(struct group) == 1128, "see above");
+_Static_assert(sizeof(struct grant_wait) == 88, "see above");
+_Static_assert(sizeof(struct save_wait) == 72, "see above");
+_Static_assert(sizeof(struct move) == 176, "see above");
 
 /* What was read so far, by number. */
 struct table {
@@ -232,6 +232,7 @@ static void walk_market(struct dump *dump)
     const struct mkt_market_ops ops = market->ops;
     void *const context = market->context;
     struct mkt_space **const arena = market->arena;
+    struct group **const waiting = market->waiting;
     const uint64_t max_arenas = market->max_arenas, arena_bytes = market->limits.arena_bytes;
     struct mkt_market *copy = walk_bytes(dump, market, sizeof(*market));
 
@@ -242,13 +243,17 @@ static void walk_market(struct dump *dump)
     copy->context = NULL;
     copy->arena = NULL;
     copy->sessions = NULL;
-    copy->objects = copy->objects_by_file = copy->objects_by_place = NULL;
+    copy->objects = copy->objects_by_file = NULL;
+    copy->objects_by_place = copy->stubs_by_place = NULL;
     copy->sets = NULL;
-    copy->groups = copy->groups_by_token = copy->timed = copy->doomed = NULL;
+    copy->groups = copy->groups_by_token = copy->loads = copy->doomed = NULL;
+    copy->timed = copy->small_queue = copy->main_queue = (struct heap){.item = NULL};
+    copy->waiting = NULL;
     copy->grant_waits = NULL;
     copy->versions = copy->unsaved = copy->saved = NULL;
     copy->save_waits = NULL;
-    copy->moves = NULL;
+    copy->moves = copy->waiting_moves = NULL;
+    copy->copies = NULL;
     copy->replay = NULL;
     copy->dumps = 0;
     if (!dump->reads)
@@ -256,6 +261,7 @@ static void walk_market(struct dump *dump)
     market->ops = ops;
     market->context = context;
     market->arena = arena;
+    market->waiting = waiting;
     dump->failed = market->max_arenas != max_arenas || market->limits.arena_bytes != arena_bytes;
 }
 
@@ -336,6 +342,8 @@ static void walk_session(struct dump *dump, struct session *session)
     copy->reply = NULL;
     copy->reply_capacity = copy->reply_bytes;
     copy->members = NULL;
+    copy->grant_waits = NULL;
+    copy->fetches = NULL;
     memset(&copy->hh, 0, sizeof(copy->hh));
     wipe_ranges(&copy->grants);
     walk_block(dump, (void **)&session->reply, session->reply_bytes);
@@ -473,7 +481,8 @@ static void write_objects(struct dump *dump)
     struct object *object, *next;
     struct version *version;
     struct group *group, *next_group;
-    struct save_wait *wait;
+    const struct save_wait *wait;
+    const struct move *move;
 
     HASH_ITER (hh, market->objects, object, next)
         write_object(dump, object);
@@ -483,6 +492,10 @@ static void write_objects(struct dump *dump)
         write_object(dump, group->object);
     DL_FOREACH (market->save_waits, wait)
         write_object(dump, wait->object);
+    DL_FOREACH (market->moves, move)
+        write_object(dump, move->object);
+    DL_FOREACH (market->waiting_moves, move)
+        write_object(dump, move->object);
     (void)another(dump, false);
 }
 
@@ -551,6 +564,7 @@ static void write_piece(struct dump *dump, struct held_piece *piece)
     struct held_piece *copy = walk_bytes(dump, piece, bytes);
     if (dump->failed)
         return;
+    copy->copy_prev = copy->copy_next = NULL;
     copy->dumped = 0;
     enter(dump, &dump->pieces, piece, &piece->dumped);
 }
@@ -574,6 +588,8 @@ static void write_pieces(struct dump *dump)
         }
     }
     DL_FOREACH (dump->market->moves, move)
+        write_piece(dump, move->piece);
+    DL_FOREACH (dump->market->waiting_moves, move)
         write_piece(dump, move->piece);
     walk_u64(dump, &end);
 }
@@ -637,6 +653,9 @@ static void walk_version(struct dump *dump, struct version *version)
     copy->prev = copy->next = copy->set_prev = copy->set_next = NULL;
     copy->all_prev = copy->all_next = copy->save_prev = copy->save_next = NULL;
     copy->dumped = 0;
+    /* What tier.c finds out again. */
+    copy->turn.place = 0;
+    copy->stays = 0;
     if (!dump->reads) {
         copy->object = NULL;
         copy->array = NULL;
@@ -739,6 +758,8 @@ static void wipe_group(struct group *copy)
     memset(&copy->hh, 0, sizeof(copy->hh));
     memset(&copy->hh_token, 0, sizeof(copy->hh_token));
     copy->prev = copy->next = copy->doomed_next = NULL;
+    copy->load_prev = copy->load_next = NULL;
+    copy->deadline.place = 0;
     copy->await_prev = copy->await_next = NULL;
     copy->member = NULL;
     copy->arrays = NULL;
@@ -781,6 +802,12 @@ static void read_group(struct dump *dump)
     HASH_ADD(hh, dump->market->groups, file, sizeof(group->file), group);
     if (!MKT_TABLE_ADDED(group, hh))
         dump->failed = true;
+    dump->failed |=
+        mkt_heap_reserve(&dump->market->timed, HASH_COUNT(dump->market->groups)) != MKT_OK;
+    if (group->timed && !dump->failed)
+        mkt_heap_put(&dump->market->timed, &group->deadline);
+    if (group->intent == MKT_INTENT_LOAD)
+        DL_APPEND2(dump->market->loads, group, load_prev, load_next);
     if (!group->in_tokens || dump->failed)
         return;
     HASH_ADD(hh_token, dump->market->groups_by_token, token, MKT_ID_BYTES, group);
@@ -889,18 +916,39 @@ static void walk_objects_lists(struct dump *dump)
     (void)walk_object_number(dump, NULL);
 }
 
-static void walk_timed(struct dump *dump)
+/* Who waits for the same in one bucket is woken in the order in which they came. */
+static void walk_waiting(struct dump *dump)
 {
     struct group *group;
 
-    if (dump->reads) {
-        while ((group = walk_group_file(dump, NULL)))
-            DL_APPEND(dump->market->timed, group);
-        return;
+    while (dump->reads && (group = walk_group_file(dump, NULL))) {
+        if (group->bucket == 0 || group->bucket > MKT_WAITING_BUCKETS) {
+            dump->failed = true;
+            return;
+        }
+        DL_APPEND(dump->market->waiting[group->bucket - 1], group);
     }
-    DL_FOREACH (dump->market->timed, group)
-        (void)walk_group_file(dump, group);
+    if (dump->reads)
+        return;
+    for (uint32_t at = 0; at < MKT_WAITING_BUCKETS; at++) {
+        DL_FOREACH (dump->market->waiting[at], group)
+            (void)walk_group_file(dump, group);
+    }
     (void)walk_group_file(dump, NULL);
+}
+
+static void walk_copies(struct dump *dump)
+{
+    struct mkt_market *market = dump->market;
+    struct held_piece *piece;
+
+    while (dump->reads && (piece = walk_number(dump, &dump->pieces, NULL, 0)))
+        DL_APPEND2(market->copies, piece, copy_prev, copy_next);
+    if (dump->reads)
+        return;
+    DL_FOREACH2 (market->copies, piece, copy_next)
+        (void)walk_number(dump, &dump->pieces, piece, piece->dumped);
+    (void)walk_number(dump, &dump->pieces, NULL, 0);
 }
 
 static void walk_members_of(struct dump *dump, struct session *session)
@@ -935,10 +983,12 @@ static void walk_grant_wait(struct dump *dump, struct grant_wait *wait)
 
     if (dump->failed)
         return;
-    copy->prev = copy->next = NULL;
+    copy->prev = copy->next = copy->session_prev = copy->session_next = NULL;
     if (!dump->reads)
         copy->session = NULL;
     wait->session = walk_session_id(dump, wait->session);
+    if (dump->reads && wait->session)
+        DL_APPEND2(wait->session->grant_waits, wait, session_prev, session_next);
 }
 
 static void walk_save_wait(struct dump *dump, struct save_wait *wait)
@@ -962,14 +1012,18 @@ static void walk_move(struct dump *dump, struct move *move)
 
     if (dump->failed)
         return;
-    copy->prev = copy->next = NULL;
+    copy->prev = copy->next = copy->session_prev = copy->session_next = NULL;
     if (!dump->reads) {
         copy->piece = NULL;
+        copy->object = NULL;
         copy->version = NULL;
         copy->session = NULL;
         copy->span = NULL;
     }
     move->session = walk_session_id(dump, move->session);
+    if (dump->reads && move->session)
+        DL_APPEND2(move->session->fetches, move, session_prev, session_next);
+    move->object = walk_object_number(dump, move->object);
     move->version = walk_version_number(dump, move->version);
     walk_piece_numbers(dump, &move->piece, 1);
     walk_block(dump, (void **)&move->span, move->spans * sizeof(*move->span));
@@ -992,18 +1046,35 @@ static void walk_move(struct dump *dump, struct move *move)
         (void)another(dump, false);                                                               \
     } while (0)
 
+/* Versions that have nothing to give leave their queues again. */
+static void read_queues(struct dump *dump)
+{
+    struct version *version;
+
+    if (!dump->failed)
+        dump->failed = mkt_tier_make_room(dump->market, dump->market->versions_count) != MKT_OK;
+    if (dump->failed)
+        return;
+    DL_FOREACH2 (dump->market->versions, version, all_next)
+        mkt_tier_wake(dump->market, version);
+}
+
 static void walk_lists(struct dump *dump)
 {
     struct session *session, *next;
 
     walk_version_lists(dump);
     walk_objects_lists(dump);
-    walk_timed(dump);
+    walk_waiting(dump);
+    walk_copies(dump);
     HASH_ITER (hh, dump->market->sessions, session, next)
         walk_members_of(dump, session);
     WALK_WAITS(dump, grant_wait, dump->market->grant_waits, walk_grant_wait);
     WALK_WAITS(dump, save_wait, dump->market->save_waits, walk_save_wait);
     WALK_WAITS(dump, move, dump->market->moves, walk_move);
+    WALK_WAITS(dump, move, dump->market->waiting_moves, walk_move);
+    if (dump->reads)
+        read_queues(dump);
 }
 
 /* ---- all of it ---- */

@@ -10,8 +10,11 @@
 #include <string.h>
 
 #define PAGE_BYTES    4096
-#define TELL_AGAIN_MS 10000u
 #define PAGED_FROM    (64u << 10) /* grants from this size on start at a page */
+#define USE_TEXT_MS   1000u
+#define TELL_FIRST_MS 2000u /* a program that waits is told why, and told again */
+#define TELL_AGAIN_MS 10000u
+#define TELL_EVERY_MS 1000u
 
 static enum mkt_status grow(struct mkt_market *market)
 {
@@ -171,7 +174,7 @@ static enum mkt_status grant(struct mkt_market *market, struct session *session,
                             BYTES_GRANT, extent_out);
     if (status != MKT_OK)
         return status;
-    status = mkt_ranges_put(&session->grants, extent_out);
+    status = mkt_session_grant(market, session, extent_out);
     if (status != MKT_OK)
         mkt_bytes_free(market, extent_out);
     return status;
@@ -243,20 +246,26 @@ static void find_largest(const struct mkt_market *market, struct largest *larges
     }
 }
 
-/* "in use: 3 GiB, of which ...; largest: a.h5 (1 GiB), b.h5 (1 GiB)" */
-static void describe_use(const struct mkt_market *market, char *text, size_t capacity)
+/* "in use: 3 GiB, of which ...; largest: a.h5 (1 GiB), b.h5 (1 GiB)". It looks at all objects, and
+ * many waits may end one after the other: what it says may be a second old. */
+static const char *describe_use(struct mkt_market *market)
 {
+    char *text = market->use_text;
+    const size_t capacity = sizeof(market->use_text);
     struct mkt_market_usage usage;
     struct largest largest;
     char size[3][32];
     size_t at;
 
+    if (text[0] && market->now_ms < market->use_ms + USE_TEXT_MS)
+        return text;
+    market->use_ms = market->now_ms;
     mkt_market_usage(market, &usage);
     find_largest(market, &largest);
     at = (size_t)snprintf(
         text, capacity, "in use: %s, of which published %s and granted to programs %s",
         mkt_size_text(usage.used_bytes, size[0]), mkt_size_text(usage.published_bytes, size[1]),
-        mkt_size_text(mkt_market_granted_bytes(market), size[2]));
+        mkt_size_text(usage.granted_bytes, size[2]));
     if (market->limits.tier_bytes > 0 && at < capacity)
         at += (size_t)snprintf(text + at, capacity - at,
                                "; below memory (`ssd`) %s of %s, %s kept free to read it",
@@ -273,6 +282,7 @@ static void describe_use(const struct mkt_market *market, char *text, size_t cap
             (size_t)snprintf(text + at, capacity - at, "%s'%s' (%s)", i == 0 ? "; largest: " : ", ",
                              path, mkt_size_text(largest.bytes[i], size[0]));
     }
+    return text;
 }
 
 /* ---- who holds what ---- */
@@ -338,19 +348,53 @@ static void describe_holder(const struct mkt_market *market, char *text, size_t 
                      : "is kept in memory (`keep`, `h5market rm`)");
 }
 
-uint64_t mkt_tell_waiting(struct mkt_market *market, struct session *session, uint64_t request,
-                          uint64_t bytes, uint64_t started_ms)
+static void tell(struct mkt_market *market, struct session *session, uint64_t request,
+                 uint64_t bytes, uint64_t started_ms, const char *holder)
 {
     struct mkt_msg msg = {.type = MKT_MSG_WAITING, .request = request};
-    char text[MKT_ERROR_TEXT_BYTES], holder[700], size[32];
+    char text[MKT_ERROR_TEXT_BYTES], size[32];
     static const struct mkt_extent nothing;
 
-    describe_holder(market, holder, sizeof(holder));
     snprintf(text, sizeof(text), "waiting %.0f s for %s of memory: %s",
              (double)(market->now_ms - started_ms) / 1000, mkt_size_text(bytes, size), holder);
     msg.waiting.text = (struct mkt_bytes){text, (uint32_t)strlen(text)};
     mkt_op_send(market, session, &msg, &nothing);
-    return market->now_ms + TELL_AGAIN_MS;
+}
+
+static bool is_to_be_told(const struct mkt_market *market, uint64_t started_ms, uint64_t told_ms)
+{
+    return told_ms == 0 ? market->now_ms - started_ms >= TELL_FIRST_MS
+                        : market->now_ms - told_ms >= TELL_AGAIN_MS;
+}
+
+/* All who wait, once a second. */
+static void tell_all(struct mkt_market *market)
+{
+    struct grant_wait *wait;
+    struct move *move;
+    char holder[700];
+
+    market->tell_ms = market->now_ms + TELL_EVERY_MS;
+    describe_holder(market, holder, sizeof(holder));
+    DL_FOREACH (market->grant_waits, wait) {
+        if (!is_to_be_told(market, wait->started_ms, wait->told_ms))
+            continue;
+        tell(market, wait->session, wait->request, wait->bytes, wait->started_ms, holder);
+        wait->told_ms = market->now_ms;
+    }
+    DL_FOREACH (market->waiting_moves, move) {
+        if (!is_to_be_told(market, move->started_ms, move->told_ms))
+            continue;
+        tell(market, move->session, move->request, move->length, move->started_ms, holder);
+        move->told_ms = market->now_ms;
+    }
+}
+
+void mkt_grant_note_wait(struct mkt_market *market)
+{
+    if (market->tell_ms <= market->now_ms)
+        market->tell_ms = market->now_ms + TELL_EVERY_MS;
+    mkt_note_deadline(market, market->tell_ms);
 }
 
 static void refuse_too_large(struct mkt_market *market, struct session *session, uint64_t request,
@@ -390,12 +434,12 @@ static void enqueue(struct mkt_market *market, struct session *session, const st
                                 .bytes = msg->grant.bytes,
                                 .align = msg->grant.align,
                                 .started_ms = now_ms,
-                                .deadline_ms = now_ms + market->limits.full_timeout_ms,
-                                .tell_ms = now_ms + MKT_TELL_FIRST_MS};
+                                .deadline_ms = now_ms + market->limits.full_timeout_ms};
     DL_APPEND(market->grant_waits, wait);
+    DL_APPEND2(session->grant_waits, wait, session_prev, session_next);
     market->waiting_grants++;
-    mkt_note_deadline(market,
-                      wait->tell_ms < wait->deadline_ms ? wait->tell_ms : wait->deadline_ms);
+    mkt_note_deadline(market, wait->deadline_ms);
+    mkt_grant_note_wait(market);
 }
 
 void mkt_grant_request(struct mkt_market *market, struct session *session,
@@ -435,6 +479,7 @@ void mkt_grant_request(struct mkt_market *market, struct session *session,
 static void wait_end(struct mkt_market *market, struct grant_wait *wait)
 {
     DL_DELETE(market->grant_waits, wait);
+    DL_DELETE2(wait->session->grant_waits, wait, session_prev, session_next);
     market->waiting_grants--;
     free(wait);
 }
@@ -443,8 +488,8 @@ bool mkt_grant_cancel(struct mkt_market *market, struct session *session, uint64
 {
     struct grant_wait *wait;
 
-    DL_FOREACH (market->grant_waits, wait) {
-        if (wait->session == session && wait->request == request) {
+    DL_FOREACH2 (session->grant_waits, wait, session_next) {
+        if (wait->request == request) {
             mkt_reply_error(market, session, request, MKT_CANCELLED,
                             "the wait for memory was ended");
             wait_end(market, wait);
@@ -456,12 +501,8 @@ bool mkt_grant_cancel(struct mkt_market *market, struct session *session, uint64
 
 void mkt_grant_forget(struct mkt_market *market, struct session *session)
 {
-    struct grant_wait *wait, *next;
-
-    DL_FOREACH_SAFE (market->grant_waits, wait, next) {
-        if (wait->session == session)
-            wait_end(market, wait);
-    }
+    while (session->grant_waits)
+        wait_end(market, session->grant_waits);
 }
 
 void mkt_grant_serve(struct mkt_market *market)
@@ -481,27 +522,24 @@ void mkt_grant_serve(struct mkt_market *market)
     }
 }
 
+/* All wait equally long, so that the first in the queue is the first to end. */
 void mkt_grant_tick(struct mkt_market *market, uint64_t now_ms)
 {
-    struct grant_wait *wait, *next;
-    char size[2][32], use[800];
+    struct grant_wait *wait;
+    char size[2][32];
 
-    DL_FOREACH_SAFE (market->grant_waits, wait, next) {
-        if (wait->deadline_ms > now_ms && wait->tell_ms <= now_ms)
-            wait->tell_ms = mkt_tell_waiting(market, wait->session, wait->request, wait->bytes,
-                                             wait->started_ms);
-        if (wait->deadline_ms > now_ms)
-            continue;
-        describe_use(market, use, sizeof(use));
+    while ((wait = market->grant_waits) && wait->deadline_ms <= now_ms) {
         mkt_reply_error(market, wait->session, wait->request, MKT_NO_SPACE,
                         "the market is full: waited %.1f s for %s; limit %s (`memory` in "
                         "h5market.yaml); %s; raise it, keep fewer versions, or "
                         "`h5market rm` what is not needed%s%.300s",
                         (double)(now_ms - wait->started_ms) / 1000,
                         mkt_size_text(wait->bytes, size[0]),
-                        mkt_size_text(market->limits.memory_bytes, size[1]), use,
+                        mkt_size_text(market->limits.memory_bytes, size[1]), describe_use(market),
                         market->no_arena.text[0] ? "; no more memory was to be had: " : "",
                         market->no_arena.text);
         wait_end(market, wait);
     }
+    if ((market->grant_waits || market->waiting_moves) && market->tell_ms <= now_ms)
+        tell_all(market);
 }

@@ -21,7 +21,7 @@ struct group *mkt_group_create(struct mkt_market *market, uint32_t size)
         return NULL;
     group->member = calloc(size, sizeof(*group->member));
     group->file = market->last_file + 1;
-    if (group->member)
+    if (group->member && mkt_heap_reserve(&market->timed, HASH_COUNT(market->groups) + 1) == MKT_OK)
         HASH_ADD(hh, market->groups, file, sizeof(group->file), group);
     if (!group->member || !MKT_TABLE_ADDED(group, hh)) {
         free(group->member);
@@ -41,20 +41,17 @@ struct group *mkt_group_create(struct mkt_market *market, uint32_t size)
 
 void mkt_group_set_deadline(struct mkt_market *market, struct group *group, uint64_t deadline_ms)
 {
-    group->deadline_ms = deadline_ms;
-    if (!group->timed) {
-        DL_APPEND(market->timed, group);
-        group->timed = true;
-    }
+    group->timed = true;
+    group->deadline.key = deadline_ms;
+    group->deadline.tie = group->file;
+    mkt_heap_put(&market->timed, &group->deadline);
     mkt_note_deadline(market, deadline_ms);
 }
 
 void mkt_group_clear_deadline(struct mkt_market *market, struct group *group)
 {
-    if (!group->timed)
-        return;
-    DL_DELETE(market->timed, group);
     group->timed = false;
+    mkt_heap_take(&market->timed, &group->deadline);
 }
 
 void mkt_member_join(struct member *member, struct session *session, uint64_t request)
@@ -71,6 +68,8 @@ void mkt_member_done(struct mkt_market *market, struct member *member)
 
     if (member->state == MEMBER_DONE)
         return;
+    if (member->rank == 0)
+        market->background_files -= mkt_group_is_background(group);
     if (member->session)
         DL_DELETE(member->session->members, member);
     member->session = NULL;
@@ -78,6 +77,7 @@ void mkt_member_done(struct mkt_market *market, struct member *member)
     if (--group->left > 0)
         return;
     mkt_group_clear_deadline(market, group);
+    mkt_open_note_no_waiting(market, group);
     group->doomed = true;
     LL_PREPEND2(market->doomed, group, doomed_next);
 }
@@ -85,15 +85,27 @@ void mkt_member_done(struct mkt_market *market, struct member *member)
 struct member *mkt_member_find(struct mkt_market *market, struct session *session, uint64_t file)
 {
     struct group *group;
+    struct member *member;
 
     HASH_FIND(hh, market->groups, &file, sizeof(file), group);
     if (!group)
         return NULL;
-    for (uint32_t rank = 0; rank < group->size; rank++) {
-        if (group->member[rank].session == session)
-            return &group->member[rank];
+    if (group->size == 1)
+        return group->member[0].session == session ? &group->member[0] : NULL;
+    /* A program has fewer files open than a group may have ranks. */
+    DL_FOREACH (session->members, member) {
+        if (member->group == group)
+            return member;
     }
     return NULL;
+}
+
+bool mkt_group_is_background(const struct group *group)
+{
+    const struct session *session = group->member[0].session;
+
+    return (group->state == GROUP_READING || group->state == GROUP_WRITING) && session &&
+           session->yields;
 }
 
 const char *mkt_member_text(const struct member *member, char buffer[128])
@@ -131,11 +143,15 @@ static void group_destroy(struct mkt_market *market, struct group *group)
     mkt_save_await_no_more(market, group);
     if (group->version_open)
         mkt_version_unpin(market, group->version_open, group->state == GROUP_READING);
+    if (group->intent == MKT_INTENT_LOAD)
+        DL_DELETE2(market->loads, group, load_prev, load_next);
     if (group->object) {
         struct object *object = group->object;
 
         if (object->writer == group)
             object->writer = NULL;
+        if (group->state == GROUP_WRITING)
+            mkt_tier_wake_all(market, object); /* its pieces are only theirs now */
         mkt_object_settle(market, object, "its writer went without publishing it");
         mkt_object_put(market, object);
     }
@@ -242,17 +258,19 @@ static const struct mkt_extent *batch_extent(const struct batch *batch, uint32_t
 }
 
 /* Out of the session's grants, all or nothing. */
-static enum mkt_status batch_take(const struct batch *batch, struct ranges *grants)
+static enum mkt_status batch_take(struct mkt_market *market, const struct batch *batch,
+                                  struct session *session)
 {
     for (uint32_t at = 0; at < 2 * batch->count; at++) {
         const struct mkt_extent *extent = batch_extent(batch, at);
-        enum mkt_status status = extent->length > 0 ? mkt_ranges_take(grants, extent) : MKT_OK;
+        enum mkt_status status =
+            extent->length > 0 ? mkt_session_take(market, session, extent) : MKT_OK;
 
         if (status == MKT_OK)
             continue;
         while (at-- > 0) {
             extent = batch_extent(batch, at);
-            if (extent->length > 0 && mkt_ranges_put(grants, extent) != MKT_OK)
+            if (extent->length > 0 && mkt_session_grant(market, session, extent) != MKT_OK)
                 assert(!"what was taken out goes back where it was");
         }
         return status;
@@ -335,7 +353,7 @@ static void spoil(struct mkt_market *market, struct member *member, const struct
         if (answered)
             mkt_bytes_free(market, extent);
         else if (mkt_ranges_put(&group->spoilt, extent) != MKT_OK &&
-                 mkt_ranges_put(&session->grants, extent) != MKT_OK)
+                 mkt_session_grant(market, session, extent) != MKT_OK)
             mkt_bytes_lose(market, extent);
     }
 }
@@ -410,7 +428,7 @@ void mkt_group_add(struct mkt_market *market, struct session *session, const str
     }
     status = batch_init(&batch, add, member->rank);
     if (status == MKT_OK)
-        status = batch_take(&batch, &session->grants);
+        status = batch_take(market, &batch, session);
     if (status == MKT_OK) {
         add_taken(market, member, msg, &batch, now_ms);
     } else if (status == MKT_PROTOCOL) {
@@ -547,7 +565,7 @@ void mkt_group_lookup(struct mkt_market *market, struct session *session, const 
     if (status == MKT_OK)
         status = mkt_bytes_alloc(market, length, MKT_EXTENT_GRANULE, BYTES_INDEX, extent);
     if (status == MKT_OK) {
-        status = mkt_ranges_put(&session->grants, extent);
+        status = mkt_session_grant(market, session, extent);
         if (status != MKT_OK)
             mkt_bytes_free(market, extent);
     }

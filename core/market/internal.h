@@ -27,9 +27,10 @@ enum {
     MKT_REPLACED_REMEMBERED = 64,
     MKT_MOVES_AT_ONCE = 8, /* out of memory; twice as many in all */
     MKT_DEFERRED_RANGES = 256,
-    MKT_REPLAY_GROWN = 256,   /* new arenas in one call */
-    MKT_STUB_RACE_MS = 5000,  /* see open.c */
-    MKT_PATH_TEXT_BYTES = 400 /* of a path in a text; its end counts */
+    MKT_WAITING_BUCKETS = 4096, /* of opens that wait, by what for */
+    MKT_REPLAY_GROWN = 256,     /* new arenas in one call */
+    MKT_STUB_RACE_MS = 5000,    /* see open.c */
+    MKT_PATH_TEXT_BYTES = 400   /* of a path in a text; its end counts */
 };
 
 /* ---- ranges.c: a set of byte ranges, in whole granules ---- */
@@ -49,6 +50,26 @@ void mkt_ranges_fini(struct ranges *ranges);
 enum mkt_status mkt_ranges_put(struct ranges *ranges, const struct mkt_extent *extent);
 /* Takes out what must be inside one range. MKT_PROTOCOL if it isn't, MKT_NO_MEMORY. */
 enum mkt_status mkt_ranges_take(struct ranges *ranges, const struct mkt_extent *extent);
+
+/* ---- heap.c: what comes first of many; a place in it is found in the logarithm of their number
+ * ---- */
+
+struct ranked {
+    uint64_t key, tie; /* the lowest first; no two are the same in both */
+    uint32_t place;    /* in the heap, from 1 on; 0: not in it */
+};
+struct heap {
+    struct ranked **item;
+    uint32_t count, capacity;
+};
+
+/* Room for so many, so that to put one in can't fail. MKT_NO_MEMORY. */
+enum mkt_status mkt_heap_reserve(struct heap *heap, uint32_t count);
+/* Also one that is in it and has another key now. */
+void mkt_heap_put(struct heap *heap, struct ranked *ranked);
+void mkt_heap_take(struct heap *heap, struct ranked *ranked);
+struct ranked *mkt_heap_first(const struct heap *heap);
+void mkt_heap_fini(struct heap *heap);
 
 /* ---- sessions ---- */
 
@@ -92,8 +113,11 @@ struct session {
     /* The last answer, as a frame, for a client that has to connect anew. */
     uint8_t *reply;
     uint32_t reply_bytes, reply_capacity;
-    struct ranges grants;
+    struct ranges grants; /* changed by mkt_session_grant and mkt_session_take only */
     struct member *members;
+    struct grant_wait *grant_waits;
+    struct move *fetches;        /* that it waits for */
+    uint32_t save_waits, saving; /* its own; versions that it is saving */
     UT_hash_handle hh;
 };
 
@@ -113,12 +137,15 @@ struct held_piece {
     uint32_t versions;   /* of these, versions */
     uint32_t rank;       /* of the group, who added it */
     uint32_t element_bytes;
-    bool published; /* in a version of its group: its bytes never change any more */
-    uint8_t reads;  /* from the tier */
+    bool published : 1; /* in a version of its group: its bytes never change any more */
+    bool is_copy : 1;   /* in memory and in the tier, and in the market's list of these */
+    uint8_t reads;      /* from the tier */
+    uint16_t moves;     /* of the references: moves that aren't over */
     uint32_t record_bytes;
     uint64_t stamp;
     struct mkt_extent data, cold,
-        table;        /* data: in memory, cold: in the tier; length 0: not there */
+        table; /* data: in memory, cold: in the tier; length 0: not there */
+    struct held_piece *copy_prev, *copy_next;
     uint64_t dumped;  /* see dump.c, also below */
     uint8_t record[]; /* encoded, with its stamp */
 };
@@ -187,7 +214,7 @@ struct version {
     bool index_is_old; /* pieces have moved since it was written: see tier.c, also below */
     bool is_main;
     uint8_t heat;
-    uint64_t turn; /* the queue's order */
+    struct ranked turn; /* in its queue, while it may have something to give */
     uint64_t
         stays; /* of its pieces the first so many are not in memory, or too small to leave it */
     struct save save;
@@ -212,6 +239,7 @@ struct object {
     uint32_t mode, durability, priority; /* as its last writer's rule said */
     bool backup;
     bool pin;                /* it stays in memory */
+    bool by_stub;            /* in which table of places it is */
     char *save_failure;      /* why its last save failed; NULL: it didn't */
     bool save_told;          /* a program has been told of it */
     uint64_t writer_session; /* rank 0's of its last writers */
@@ -264,6 +292,7 @@ struct group {
     struct member *member;
     uint8_t token[MKT_ID_BYTES];
     bool in_tokens, timed, doomed;
+    uint32_t bucket; /* WAITING: of market->waiting, from 1 on; else 0 */
 
     /* What rank 0 asked. */
     uint32_t intent, mode, wait_ms, writer_timeout_ms, keep, publish_close;
@@ -273,8 +302,9 @@ struct group {
     struct owned_name name;
     char *set;
 
-    uint64_t started_ms, deadline_ms, last_ms;
-    char waits_on[96]; /* the writer, for texts; empty: nobody */
+    uint64_t started_ms, last_ms;
+    struct ranked deadline; /* key: ms; while it is timed */
+    char waits_on[96];      /* the writer, for texts; empty: nobody */
 
     struct object *object; /* READING, WRITING: referenced */
     struct version
@@ -293,15 +323,16 @@ struct group {
     struct held_image *image;
 
     UT_hash_handle hh, hh_token;
-    struct group *prev, *next; /* of those with a deadline */
+    struct group *prev, *next;           /* of its bucket */
+    struct group *load_prev, *load_next; /* of those that bring a file in */
     struct group *doomed_next;
 };
 
 struct grant_wait {
     struct session *session;
     uint64_t request, bytes, align, started_ms, deadline_ms;
-    uint64_t tell_ms; /* when its program is told why it waits */
-    struct grant_wait *prev, *next;
+    uint64_t told_ms; /* when its program was told on whom it waits; 0: not yet */
+    struct grant_wait *prev, *next, *session_prev, *session_next;
 };
 
 /* A piece on its way into the tier, or back. See tier.c. */
@@ -310,14 +341,16 @@ struct move {
     bool in, begun;           /* not begun: a reader's that waits for memory */
     bool keeps;               /* IN: the piece stays in memory afterwards */
     struct held_piece *piece; /* referenced */
+    struct object *object;    /* of whose versions; referenced */
     struct version *version;  /* OUT: whose it is; NULL once that has gone */
     struct mkt_extent memory; /* OUT: the piece's own; IN: what is read goes there, the move's */
     uint64_t from, length;    /* IN: of the piece's data */
     uint32_t spans;
     struct mkt_span *span;   /* IN: what is wanted of it */
     struct session *session; /* IN: who waits for it; NULL: nobody any more */
-    uint64_t request, started_ms, deadline_ms, tell_ms;
-    struct move *prev, *next;
+    uint64_t file;           /* IN: open by the session; 0: what it saves */
+    uint64_t request, started_ms, deadline_ms, told_ms;
+    struct move *prev, *next, *session_prev, *session_next;
 };
 
 /* An archiver that has nothing to do or yields, or a program that waits for files to be safe. */
@@ -326,6 +359,7 @@ struct save_wait {
     uint64_t request, started_ms, deadline_ms;
     bool is_archiver, yields;
     bool own;              /* only what the session wrote */
+    uint64_t seen;         /* of market->save_turn, when it was last looked at */
     struct object *object; /* referenced; NULL: all */
     struct save_wait *prev, *next;
 };
@@ -354,8 +388,10 @@ struct mkt_market {
 
     struct mkt_space **arena;
     uint32_t arenas, max_arenas;
+    char use_text[800]; /* see grant.c */
+    uint64_t use_ms;
     struct mkt_error no_arena; /* why the last attempt to make one failed; MKT_OK: it didn't */
-    uint64_t used_bytes;
+    uint64_t used_bytes, granted_bytes;   /* granted: of used, to sessions */
     uint64_t live_bytes, published_bytes; /* of versions: data and images; the same with indexes, in
                                              whole granules */
     struct range deferred[MKT_DEFERRED_RANGES]; /* free, but their arena had no memory to know it */
@@ -364,14 +400,19 @@ struct mkt_market {
 
     uint64_t last_file, last_stamp, last_object;
     struct session *sessions;
-    struct object *objects, *objects_by_file, *objects_by_place; /* by_place: without a stub */
+    struct object *objects, *objects_by_file;
+    struct object *objects_by_place, *stubs_by_place; /* without a stub, with one */
     struct set *sets;
     struct group *groups, *groups_by_token;
-    struct group *timed;
-    uint32_t waiting_opens; /* groups JOINING or WAITING */
+    struct heap timed;      /* groups with a deadline */
+    struct group **waiting; /* WAITING, by what they wait for: MKT_WAITING_BUCKETS lists */
+    struct group *loads;
+    uint32_t waiting_opens;    /* groups JOINING or WAITING */
+    uint32_t background_files; /* groups READING or WRITING whose rank 0 yields */
     struct group *doomed;
     struct grant_wait *grant_waits;
     uint32_t waiting_grants;
+    uint64_t tell_ms; /* when those who wait for memory are told why, if anybody waits */
     struct version *versions;
     uint32_t versions_count;
     struct version *unsaved;  /* PENDING, RUNNING, PLACING, in order of publication */
@@ -384,13 +425,19 @@ struct mkt_market {
     uint64_t rate_allowed_ms; /* a limited rate: when archivers may go on */
     struct save_wait *save_waits;
     uint32_t save_waits_count;
-    uint32_t drains;    /* sessions that said DRAIN */
-    bool has_save_news; /* a failure may be there of which no program was told */
-    struct move *moves; /* in the order in which they were asked for; see tier.c */
+    uint64_t save_turn;         /* rises when less may be left to be saved */
+    uint32_t drains;            /* sessions that said DRAIN */
+    bool has_save_news;         /* a failure may be there of which no program was told */
+    struct move *moves;         /* under way */
+    struct move *waiting_moves; /* reads that wait for memory, in the order in which they came */
+    uint64_t waiting_move_bytes;
     uint32_t moves_begun;
-    bool empties;                /* above the high mark, and not yet below the low one */
-    uint64_t leaving_bytes;      /* on their way out */
-    uint64_t largest_cold_bytes; /* of the pieces that ever lay there */
+    struct heap small_queue, main_queue; /* of versions, see tier.c */
+    uint64_t small_bytes;                /* of all versions that aren't main */
+    struct held_piece *copies;           /* in memory and in the tier, the longest first */
+    bool empties;                        /* above the high mark, and not yet below the low one */
+    uint64_t leaving_bytes;              /* on their way out */
+    uint64_t largest_cold_bytes;         /* of the pieces that ever lay there */
     uint64_t tier_bytes, tier_pause_ms, last_move, last_turn;
     uint64_t moved_out_bytes, moved_in_bytes, fetches;
     uint64_t now_ms;           /* of the call in hand */
@@ -418,10 +465,6 @@ void mkt_reply(struct mkt_market *market, struct session *session, const struct 
 void mkt_reply_error(struct mkt_market *market, struct session *session, uint64_t request,
                      enum mkt_status status, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
-/* Tells a program that waits for memory since started_ms on whom; returns when to tell it again. */
-uint64_t mkt_tell_waiting(struct mkt_market *market, struct session *session, uint64_t request,
-                          uint64_t bytes, uint64_t started_ms);
-#define MKT_TELL_FIRST_MS 2000u
 void mkt_refuse(struct mkt_market *market, struct session *session, const char *why);
 /* What every entry does at its end: ended groups go, and their bytes serve who waits. */
 void mkt_settle(struct mkt_market *market);
@@ -463,6 +506,11 @@ void mkt_session_free(struct session *session);
 /* Keeps an answer for a client that has to connect anew. */
 void mkt_session_remember(struct session *session, const struct mkt_msg *msg);
 struct session *mkt_session_find(const struct mkt_market *market, uint64_t id);
+/* Bytes become a session's, or are taken from it: as mkt_ranges_put, mkt_ranges_take. */
+enum mkt_status mkt_session_grant(struct mkt_market *market, struct session *session,
+                                  const struct mkt_extent *extent);
+enum mkt_status mkt_session_take(struct mkt_market *market, struct session *session,
+                                 const struct mkt_extent *extent);
 /* A session's own request to give bytes up. False: refused. */
 bool mkt_session_give(struct mkt_market *market, struct session *session,
                       const struct mkt_extent *extent);
@@ -496,6 +544,8 @@ void mkt_grant_request(struct mkt_market *market, struct session *session,
 bool mkt_grant_cancel(struct mkt_market *market, struct session *session, uint64_t request);
 void mkt_grant_forget(struct mkt_market *market, struct session *session);
 void mkt_grant_serve(struct mkt_market *market);
+/* Somebody waits for memory, and is to be told why. */
+void mkt_grant_note_wait(struct mkt_market *market);
 void mkt_grant_tick(struct mkt_market *market, uint64_t now_ms);
 
 /* ---- object.c ---- */
@@ -516,6 +566,9 @@ enum mkt_status mkt_object_create(struct mkt_market *market, const struct owned_
 /* A writer starts on an object that is there: the name it was found by is the one it has now. */
 enum mkt_status mkt_object_rename(struct mkt_market *market, struct object *object,
                                   const struct owned_name *name, bool has_stub);
+/* The youngest whose stub was put there. */
+struct object *mkt_object_by_stub_place(const struct mkt_market *market,
+                                        const struct owned_name *name);
 /* Enters one that was read from a dump. False: out of memory. */
 bool mkt_object_revive(struct mkt_market *market, struct object *object, bool by_file,
                        bool by_place);
@@ -577,6 +630,9 @@ void mkt_version_close(struct mkt_market *market, struct version *version, uint3
 /* ---- open.c ---- */
 void mkt_open_request(struct mkt_market *market, struct session *session, const struct mkt_msg *msg,
                       uint64_t now_ms);
+/* The group's open waits for what its name says now; or no longer. */
+void mkt_open_note_waiting(struct mkt_market *market, struct group *group);
+void mkt_open_note_no_waiting(struct mkt_market *market, struct group *group);
 /* Something about the object changed: whoever waits for it looks again. */
 void mkt_open_wake(struct mkt_market *market, struct object *object, uint64_t now_ms);
 void mkt_open_fail(struct mkt_market *market, struct group *group, enum mkt_status status,
@@ -590,6 +646,8 @@ void mkt_group_clear_deadline(struct mkt_market *market, struct group *group);
 void mkt_member_join(struct member *member, struct session *session, uint64_t request);
 void mkt_member_done(struct mkt_market *market, struct member *member);
 struct member *mkt_member_find(struct mkt_market *market, struct session *session, uint64_t file);
+/* Has a file open, but as one that yields. */
+bool mkt_group_is_background(const struct group *group);
 /* "rank 3 (simulation, pid 77)" */
 const char *mkt_member_text(const struct member *member, char buffer[128]);
 void mkt_group_poison(struct mkt_market *market, struct group *group, uint64_t now_ms,
@@ -645,7 +703,13 @@ void mkt_save_serve(struct mkt_market *market);
 void mkt_save_tick(struct mkt_market *market);
 
 /* ---- tier.c ---- */
+/* So that so many versions may enter. MKT_NO_MEMORY. */
+enum mkt_status mkt_tier_make_room(struct mkt_market *market, uint32_t versions);
 void mkt_tier_enter(struct mkt_market *market, struct version *version);
+void mkt_tier_leave(struct mkt_market *market, struct version *version);
+/* The version, or one of the object, may have something to give now. */
+void mkt_tier_wake(struct mkt_market *market, struct version *version);
+void mkt_tier_wake_all(struct mkt_market *market, const struct object *object);
 void mkt_tier_note_read(struct version *version);
 void mkt_tier_fetch(struct mkt_market *market, struct session *session, const struct mkt_msg *msg);
 bool mkt_tier_cancel(struct mkt_market *market, struct session *session, uint64_t request);
@@ -654,8 +718,10 @@ void mkt_tier_serve(struct mkt_market *market);
 /* Memory that writers don't get, so that whoever reads what lies there makes progress. */
 uint64_t mkt_tier_reserve(const struct mkt_market *market);
 void mkt_tier_tick(struct mkt_market *market);
-void mkt_tier_forget(struct mkt_market *market, const struct session *session);
+void mkt_tier_forget(struct mkt_market *market, struct session *session);
 void mkt_tier_forget_version(struct mkt_market *market, const struct version *version);
+/* Some of it may leave memory now. For the audit. */
+bool mkt_tier_may_give(const struct mkt_market *market, const struct version *version);
 /* The piece's copy in the tier goes. */
 void mkt_tier_drop(struct mkt_market *market, struct held_piece *piece);
 void mkt_tier_destroy(struct mkt_market *market);

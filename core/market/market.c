@@ -24,7 +24,10 @@ struct mkt_market *mkt_market_create(const struct mkt_market_limits *limits,
     uint64_t arenas = 2 * (limits->memory_bytes / limits->arena_bytes + 1) + 2;
     market->max_arenas = arenas > UINT16_MAX ? UINT16_MAX : (uint32_t)arenas;
     market->arena = calloc(market->max_arenas, sizeof(*market->arena));
-    if (!market->arena) {
+    market->waiting = calloc(MKT_WAITING_BUCKETS, sizeof(struct group *));
+    if (!market->arena || !market->waiting) {
+        free(market->arena);
+        free(market->waiting);
         free(market);
         return NULL;
     }
@@ -68,6 +71,10 @@ void mkt_market_destroy(struct mkt_market *market)
     for (uint32_t i = 0; i < market->arenas; i++)
         mkt_space_destroy(market->arena[i]);
     free(market->arena);
+    free(market->waiting);
+    mkt_heap_fini(&market->timed);
+    mkt_heap_fini(&market->small_queue);
+    mkt_heap_fini(&market->main_queue);
     free(market);
 }
 
@@ -341,19 +348,17 @@ uint64_t mkt_market_next_deadline(const struct mkt_market *market)
 /* A group whose time is up leaves the list or gets a later deadline, and may take others along. */
 static struct group *first_expired(const struct mkt_market *market, uint64_t now_ms)
 {
-    struct group *group;
+    struct ranked *first = mkt_heap_first(&market->timed);
 
-    DL_FOREACH (market->timed, group) {
-        if (group->deadline_ms <= now_ms)
-            return group;
-    }
-    return NULL;
+    if (!first || first->key > now_ms)
+        return NULL;
+    return (struct group *)((char *)first - offsetof(struct group, deadline));
 }
 
 void mkt_market_tick(struct mkt_market *market, uint64_t now_ms)
 {
     struct group *group;
-    struct grant_wait *wait;
+    const struct ranked *first;
 
     if (now_ms < market->next_deadline_ms)
         return;
@@ -368,13 +373,13 @@ void mkt_market_tick(struct mkt_market *market, uint64_t now_ms)
     }
     mkt_settle(market);
     market->next_deadline_ms = UINT64_MAX;
-    DL_FOREACH (market->timed, group) {
-        mkt_note_deadline(market, group->deadline_ms);
-    }
-    DL_FOREACH (market->grant_waits, wait) {
-        mkt_note_deadline(market,
-                          wait->tell_ms < wait->deadline_ms ? wait->tell_ms : wait->deadline_ms);
-    }
+    first = mkt_heap_first(&market->timed);
+    if (first)
+        mkt_note_deadline(market, first->key);
+    if (market->grant_waits)
+        mkt_note_deadline(market, market->grant_waits->deadline_ms);
+    if (market->grant_waits || market->waiting_moves)
+        mkt_note_deadline(market, market->tell_ms);
     mkt_save_tick(market);
     mkt_tier_tick(market);
     mkt_record_done(market);

@@ -165,7 +165,8 @@ bool mkt_market_stub_removed(struct mkt_market *market, const uint8_t object[MKT
 
 /* What an observer may ask. Nothing here changes state; strings live until the next change. */
 struct mkt_market_usage {
-    uint64_t limit_bytes, used_bytes, published_bytes; /* used = all that isn't free */
+    uint64_t limit_bytes, used_bytes, granted_bytes,
+        published_bytes; /* used = all that isn't free */
     uint64_t live_bytes; /* of versions a reader can open or has open: data + images */
     uint32_t arenas, sessions, objects, versions, groups, waiting_opens, waiting_grants;
     uint64_t unsaved_versions, unsaved_bytes;         /* mode BOTH: not on disk yet */
@@ -181,8 +182,6 @@ struct mkt_market_usage {
 };
 /* Costs the same however much there is: it is asked after each message. */
 void mkt_market_usage(const struct mkt_market *market, struct mkt_market_usage *usage_out);
-/* Of the used bytes those that sessions have to write into; looks at each session. */
-uint64_t mkt_market_granted_bytes(const struct mkt_market *market);
 
 /* Where a version is, beside in memory. */
 enum mkt_saving {

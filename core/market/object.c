@@ -142,10 +142,25 @@ struct object *mkt_object_by_place(const struct mkt_market *market, const struct
 
 /* ---- tables ---- */
 
+/* Of the object's place: stubs have a table of their own. */
+static struct object **place_table(struct mkt_market *market, const struct object *object)
+{
+    return object->by_stub ? &market->stubs_by_place : &market->objects_by_place;
+}
+
+struct object *mkt_object_by_stub_place(const struct mkt_market *market,
+                                        const struct owned_name *name)
+{
+    struct object *object;
+
+    HASH_FIND(hh_place, market->stubs_by_place, name->place, name->place_bytes, object);
+    return object;
+}
+
 static void table_remove(struct mkt_market *market, struct object *object)
 {
     if (MKT_TABLE_ADDED(object, hh_place)) {
-        HASH_DELETE(hh_place, market->objects_by_place, object);
+        HASH_DELETE(hh_place, *place_table(market, object), object);
         object->hh_place.tbl = NULL;
     }
     if (MKT_TABLE_ADDED(object, hh_file)) {
@@ -159,18 +174,16 @@ static enum mkt_status table_enter(struct mkt_market *market, struct object *obj
 {
     struct object *other;
 
-    if (!object->has_stub) {
-        HASH_FIND(hh_place, market->objects_by_place, object->name.place, object->name.place_bytes,
-                  other);
-        if (other) {
-            HASH_DELETE(hh_place, market->objects_by_place, other);
-            other->hh_place.tbl = NULL;
-        }
-        HASH_ADD_KEYPTR(hh_place, market->objects_by_place, object->name.place,
-                        object->name.place_bytes, object);
-        if (!MKT_TABLE_ADDED(object, hh_place))
-            return MKT_NO_MEMORY;
+    object->by_stub = object->has_stub;
+    struct object **places = place_table(market, object);
+    HASH_FIND(hh_place, *places, object->name.place, object->name.place_bytes, other);
+    if (other) {
+        HASH_DELETE(hh_place, *places, other);
+        other->hh_place.tbl = NULL;
     }
+    HASH_ADD_KEYPTR(hh_place, *places, object->name.place, object->name.place_bytes, object);
+    if (!MKT_TABLE_ADDED(object, hh_place))
+        return MKT_NO_MEMORY;
     if (object->name.file.ino != 0) {
         other = by_file(market, &object->name);
         if (other) {
@@ -334,7 +347,7 @@ bool mkt_object_revive(struct mkt_market *market, struct object *object, bool by
         HASH_ADD_KEYPTR(hh_file, market->objects_by_file, &object->name.file, FILE_KEY_BYTES,
                         object);
     if (by_place)
-        HASH_ADD_KEYPTR(hh_place, market->objects_by_place, object->name.place,
+        HASH_ADD_KEYPTR(hh_place, *place_table(market, object), object->name.place,
                         object->name.place_bytes, object);
     return (object->gone || MKT_TABLE_ADDED(object, hh)) &&
            MKT_TABLE_ADDED(object, hh_file) == by_file &&
@@ -428,6 +441,7 @@ static void leave(struct mkt_market *market, struct object *object, bool stub_is
     table_remove(market, object);
     HASH_DEL(market->objects, object);
     object->gone = true;
+    market->save_turn++;
     if ((object->has_stub || object->name.file.ino != 0) && !stub_is_gone)
         mkt_op_drop_stub(market, object->id);
     mkt_object_put(market, object);

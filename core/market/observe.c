@@ -11,6 +11,7 @@ void mkt_market_usage(const struct mkt_market *market, struct mkt_market_usage *
     *usage_out = (struct mkt_market_usage){
         .limit_bytes = market->limits.memory_bytes,
         .used_bytes = market->used_bytes,
+        .granted_bytes = market->granted_bytes,
         .published_bytes = market->published_bytes,
         .live_bytes = market->live_bytes,
         .arenas = market->arenas,
@@ -39,17 +40,6 @@ void mkt_market_usage(const struct mkt_market *market, struct mkt_market_usage *
         .added_bytes = market->added_bytes,
         .read_opens = market->read_opens,
     };
-}
-
-uint64_t mkt_market_granted_bytes(const struct mkt_market *market)
-{
-    const struct session *session, *next;
-    uint64_t bytes = 0;
-
-    HASH_ITER (hh, market->sessions, session, next) {
-        bytes += session->grants.bytes;
-    }
-    return bytes;
 }
 
 static void describe_writer(const struct group *writer, struct mkt_object_info *info)
@@ -190,9 +180,9 @@ static struct mkt_wait_info wait_of(const struct session *session, enum mkt_wait
 static void each_open(const struct mkt_market *market, uint64_t now_ms, mkt_wait_fn fn,
                       void *context)
 {
-    const struct group *group;
+    const struct group *group, *next;
 
-    DL_FOREACH (market->timed, group) {
+    HASH_ITER (hh, market->groups, group, next) {
         const struct session *session = group->member[0].session;
 
         if (group->state != GROUP_WAITING || !session)
@@ -218,9 +208,7 @@ void mkt_market_each_wait(const struct mkt_market *market, uint64_t now_ms, mkt_
         info.bytes = wait->bytes;
         fn(context, &info);
     }
-    DL_FOREACH (market->moves, move) {
-        if (move->begun)
-            continue;
+    DL_FOREACH (market->waiting_moves, move) {
         struct mkt_wait_info info = wait_of(move->session, MKT_WAIT_FETCH);
         info.waited_ms = now_ms - move->started_ms;
         info.bytes = move->length;

@@ -3,6 +3,7 @@
  * OPEN: the ranks of a group come together, rank 0's name is resolved once, and all get one answer.
  * A reader that finds no version waits: for the writer if there is one, else for somebody to come.
  */
+#include "core/base/hash.h"
 #include "core/market/internal.h"
 
 #include <stdarg.h>
@@ -24,6 +25,7 @@ static void leave_tokens(struct mkt_market *market, struct group *group)
 static void stop_waiting(struct mkt_market *market, struct group *group)
 {
     mkt_group_clear_deadline(market, group);
+    mkt_open_note_no_waiting(market, group);
     market->waiting_opens--;
     leave_tokens(market, group);
 }
@@ -119,6 +121,7 @@ static struct mkt_msg enter(struct mkt_market *market, struct group *group, enum
 
     stop_waiting(market, group);
     group->state = state;
+    market->background_files += mkt_group_is_background(group);
     group->object = object;
     mkt_object_get(object);
     answer.opened.file = group->file;
@@ -221,18 +224,12 @@ static void fail_not_found(struct mkt_market *market, struct group *group,
 static struct object *find_raced_stub(const struct mkt_market *market,
                                       const struct owned_name *name, uint64_t now_ms)
 {
-    struct object *object, *next;
+    struct object *object = mkt_object_by_stub_place(market, name);
+    const struct version *newest = object ? mkt_version_newest(object) : NULL;
 
-    HASH_ITER (hh, market->objects, object, next) {
-        const struct version *newest = mkt_version_newest(object);
-
-        if (object->has_stub && newest && newest->number == 1 &&
-            newest->published_ms + MKT_STUB_RACE_MS >= now_ms &&
-            object->name.place_bytes == name->place_bytes &&
-            memcmp(object->name.place, name->place, name->place_bytes) == 0)
-            return object;
-    }
-    return NULL;
+    return newest && newest->number == 1 && newest->published_ms + MKT_STUB_RACE_MS >= now_ms
+               ? object
+               : NULL;
 }
 
 /* Its only writer brings in what is on disk as well: nobody need wait for that. */
@@ -281,6 +278,7 @@ static uint64_t add_ms(uint64_t time_ms, uint32_t more_ms)
 static void wait_until(struct mkt_market *market, struct group *group, uint64_t deadline_ms)
 {
     group->state = GROUP_WAITING;
+    mkt_open_note_waiting(market, group);
     mkt_group_set_deadline(market, group, deadline_ms);
 }
 
@@ -422,11 +420,10 @@ static void open_load(struct mkt_market *market, struct group *group, uint64_t n
 /* A group's open that waits for rank 0, which loads the file first. */
 static bool is_prepared(const struct mkt_market *market, const struct group *group)
 {
-    const struct group *other, *next;
+    const struct group *other;
 
-    HASH_ITER (hh, market->groups, other, next) {
-        if (other->intent == MKT_INTENT_LOAD && !other->doomed &&
-            memcmp(other->token, group->token, MKT_ID_BYTES) == 0)
+    DL_FOREACH2 (market->loads, other, load_next) {
+        if (!other->doomed && memcmp(other->token, group->token, MKT_ID_BYTES) == 0)
             return true;
     }
     return false;
@@ -445,18 +442,84 @@ static bool waits_for(const struct mkt_market *market, const struct group *group
            memcmp(group->name.place, object->name.place, group->name.place_bytes) == 0;
 }
 
-void mkt_open_wake(struct mkt_market *market, struct object *object, uint64_t now_ms)
+/* Those who wait by one key: an object's id, a file, or a place. */
+static uint32_t bucket_of(const void *key, size_t bytes)
+{
+    return (uint32_t)(mkt_hash64(key, bytes, 0) % MKT_WAITING_BUCKETS) + 1;
+}
+
+static uint32_t bucket_of_file(const struct mkt_file_identity *file)
+{
+    const uint64_t key[2] = {file->dev, file->ino};
+
+    return bucket_of(key, sizeof(key));
+}
+
+void mkt_open_note_no_waiting(struct mkt_market *market, struct group *group)
+{
+    if (group->bucket > 0)
+        DL_DELETE(market->waiting[group->bucket - 1], group);
+    group->bucket = 0;
+}
+
+void mkt_open_note_waiting(struct mkt_market *market, struct group *group)
+{
+    const struct owned_name *name = &group->name;
+    uint32_t bucket = !mkt_id_is_zero(name->object) ? bucket_of(name->object, MKT_ID_BYTES)
+                      : name->file.ino != 0         ? bucket_of_file(&name->file)
+                                                    : bucket_of(name->place, name->place_bytes);
+
+    if (bucket == group->bucket)
+        return;
+    mkt_open_note_no_waiting(market, group);
+    group->bucket = bucket;
+    DL_APPEND(market->waiting[bucket - 1], group);
+}
+
+static void wake_bucket(struct mkt_market *market, uint32_t bucket, struct object *object,
+                        uint64_t now_ms)
 {
     struct group *group, *next;
 
-    mkt_object_get(object);
-    DL_FOREACH_SAFE (market->timed, group, next) {
-        if (group->state != GROUP_WAITING || !waits_for(market, group, object))
+    DL_FOREACH_SAFE (market->waiting[bucket - 1], group, next) {
+        if (!waits_for(market, group, object))
             continue;
         if (group->intent == MKT_INTENT_LOAD)
             open_load(market, group, now_ms);
         else
             open_read(market, group, object, now_ms);
+        if (group->bucket > 0)
+            mkt_open_note_waiting(market, group); /* its name may be another now */
+    }
+}
+
+/* The object's next version whose file may be at its place without a report yet. */
+static const struct version *next_placed(const struct mkt_market *market,
+                                         const struct object *object, uint64_t after)
+{
+    const struct version *version;
+
+    DL_FOREACH2 (market->unsaved, version, save_next) {
+        if (version->object == object && version->number > after && version->save.placed.ino != 0)
+            return version;
+    }
+    return NULL;
+}
+
+void mkt_open_wake(struct mkt_market *market, struct object *object, uint64_t now_ms)
+{
+    const struct version *placed = NULL;
+
+    if (market->waiting_opens == 0)
+        return;
+    mkt_object_get(object);
+    wake_bucket(market, bucket_of(object->id, MKT_ID_BYTES), object, now_ms);
+    if (object->name.file.ino != 0)
+        wake_bucket(market, bucket_of_file(&object->name.file), object, now_ms);
+    wake_bucket(market, bucket_of(object->name.place, object->name.place_bytes), object, now_ms);
+    for (uint64_t after = 0; (placed = next_placed(market, object, after));) {
+        after = placed->number;
+        wake_bucket(market, bucket_of_file(&placed->save.placed), object, now_ms);
     }
     mkt_object_put(market, object);
 }
@@ -492,6 +555,8 @@ static void begin_writing(struct mkt_market *market, struct group *group, struct
     object->backup = group->backup;
     object->pin = group->pin;
     object->writer_session = group->member[0].session->id;
+    market->save_turn++;
+    mkt_tier_wake_all(market, object);
     begin(market, group, GROUP_WRITING, object, version);
     mkt_open_wake(market, object, now_ms);
 }
@@ -612,9 +677,12 @@ static void resolve(struct mkt_market *market, struct group *group, uint64_t now
     }
 }
 
-static enum mkt_status take_request(struct group *group, const struct mkt_msg_open *open)
+static enum mkt_status take_request(struct mkt_market *market, struct group *group,
+                                    const struct mkt_msg_open *open)
 {
     group->intent = open->intent;
+    if (group->intent == MKT_INTENT_LOAD)
+        DL_APPEND2(market->loads, group, load_prev, load_next);
     group->mode = open->mode;
     group->wait_ms = open->wait_ms;
     group->writer_timeout_ms = open->writer_timeout_ms;
@@ -709,12 +777,14 @@ static struct group *find_or_start_group(struct mkt_market *market, struct sessi
 static const char *misfit(const struct group *group, const struct session *session,
                           const struct mkt_msg_open *open)
 {
+    const struct member *member;
+
     if (group->size != open->size)
         return "its ranks disagree about their number";
     if (group->member[open->rank].state != MEMBER_ABSENT)
         return "two processes say that they are the same rank";
-    for (uint32_t rank = 0; rank < group->size; rank++) {
-        if (group->member[rank].session == session)
+    DL_FOREACH (session->members, member) {
+        if (member->group == group)
             return "one process says that it is two ranks";
     }
     return NULL;
@@ -745,7 +815,7 @@ void mkt_open_request(struct mkt_market *market, struct session *session, const 
     }
     mkt_member_join(&group->member[open->rank], session, msg->request);
     group->present++;
-    if (open->rank == 0 && take_request(group, open) != MKT_OK)
+    if (open->rank == 0 && take_request(market, group, open) != MKT_OK)
         mkt_open_fail(market, group, MKT_NO_MEMORY,
                       "a file was not opened: the market daemon is out of memory");
     else if (group->present == group->size)

@@ -25,6 +25,7 @@ static uint64_t version_bytes(const struct version *version)
 static void leave_unsaved(struct mkt_market *market, struct version *version)
 {
     DL_DELETE2(market->unsaved, version, save_prev, save_next);
+    market->save_turn++;
     market->unsaved_count--;
     market->unsaved_bytes -= version_bytes(version);
 }
@@ -270,6 +271,7 @@ static void send_order(struct mkt_market *market, struct session *session, uint6
 
     version->save.state = SAVE_RUNNING;
     version->save.saver = session;
+    session->saving++;
     if (!version->save.held)
         mkt_version_pin(version, false);
     version->save.held = false; /* its saver holds it */
@@ -313,6 +315,7 @@ static bool may_be_tried(const struct version *version)
 /* The save ended, in whichever way: the version is no longer its saver's, and its pin is gone. */
 static void end_run(struct mkt_market *market, struct version *version, enum save_state state)
 {
+    version->save.saver->saving--;
     version->save.saver = NULL;
     if (state == SAVE_PENDING && may_be_tried(version)) {
         version->save.state = SAVE_PENDING;
@@ -482,6 +485,7 @@ static void wait_end(struct mkt_market *market, struct save_wait *wait)
 {
     DL_DELETE(market->save_waits, wait);
     market->save_waits_count--;
+    wait->session->save_waits--;
     mkt_object_put(market, wait->object);
     free(wait);
 }
@@ -500,6 +504,8 @@ static void wait_begin(struct mkt_market *market, struct session *session, uint6
     }
     *wait = what;
     wait->session = session;
+    session->save_waits++;
+    wait->seen = UINT64_MAX;
     wait->request = request;
     wait->started_ms = market->now_ms;
     wait->deadline_ms = market->now_ms + wait_ms;
@@ -565,18 +571,7 @@ static bool is_loading_for_others(const struct mkt_market *market, const struct 
 
 static bool has_open_files(const struct mkt_market *market)
 {
-    const struct group *group, *next;
-
-    if (HASH_COUNT(market->groups) == market->waiting_opens)
-        return false;
-    HASH_ITER (hh, market->groups, group, next) {
-        const struct session *session = group->member[0].session;
-
-        if ((group->state == GROUP_READING || group->state == GROUP_WRITING) &&
-            !(session && session->yields))
-            return true;
-    }
-    return false;
+    return HASH_COUNT(market->groups) > market->waiting_opens + market->background_files;
 }
 
 /* When programs are done, as far as one can tell; 0: now. */
@@ -595,8 +590,15 @@ static uint64_t quiet_at(const struct mkt_market *market, const struct session *
 void mkt_save_yield(struct mkt_market *market, struct session *session, const struct mkt_msg *msg)
 {
     uint64_t rate = market->limits.background_rate;
+    const struct member *member;
 
+    DL_FOREACH (session->members, member) {
+        market->background_files -= member->rank == 0 && mkt_group_is_background(member->group);
+    }
     session->yields = true;
+    DL_FOREACH (session->members, member) {
+        market->background_files += member->rank == 0 && mkt_group_is_background(member->group);
+    }
     if (rate != MKT_BACKGROUND_YIELDS && rate != MKT_BACKGROUND_FREE) {
         if (market->rate_allowed_ms < market->now_ms)
             market->rate_allowed_ms = market->now_ms;
@@ -657,6 +659,8 @@ bool mkt_save_cancel(struct mkt_market *market, struct session *session, uint64_
 {
     struct save_wait *wait;
 
+    if (session->save_waits == 0)
+        return false;
     DL_FOREACH (market->save_waits, wait) {
         if (wait->session != session || wait->request != request)
             continue;
@@ -674,10 +678,14 @@ void mkt_save_forget(struct mkt_market *market, struct session *session)
 
     market->drains -= session->drains;
     session->drains = false;
-    DL_FOREACH_SAFE (market->save_waits, wait, next) {
-        if (wait->session == session)
-            wait_end(market, wait);
+    if (session->save_waits > 0) {
+        DL_FOREACH_SAFE (market->save_waits, wait, next) {
+            if (wait->session == session)
+                wait_end(market, wait);
+        }
     }
+    if (session->saving == 0)
+        return;
     DL_FOREACH_SAFE2 (market->unsaved, version, next_version, save_next) {
         if (version->save.saver != session)
             continue;
@@ -703,7 +711,8 @@ void mkt_save_serve(struct mkt_market *market)
             wait_end(market, wait);
         } else if (wait->yields) {
             serve_yield(market, wait);
-        } else if (!wait->is_archiver) {
+        } else if (!wait->is_archiver && wait->seen != market->save_turn) {
+            wait->seen = market->save_turn;
             state = state_of(market, wait);
             if (state.files == 0)
                 answer_state(market, wait, &state);

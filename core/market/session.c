@@ -129,6 +129,7 @@ void mkt_market_session_reclaim(struct mkt_market *market, uint64_t id, uint64_t
     mkt_record_session_reclaim(market, id, now_ms);
     while (session->members)
         mkt_member_done(market, session->members);
+    market->granted_bytes -= session->grants.bytes;
     mkt_bytes_free_ranges(market, &session->grants);
     HASH_DEL(market->sessions, session);
     mkt_session_free(session);
@@ -236,10 +237,30 @@ void mkt_market_no_pages(struct mkt_market *market, uint64_t id, uint64_t reques
     mkt_record_done(market);
 }
 
+enum mkt_status mkt_session_grant(struct mkt_market *market, struct session *session,
+                                  const struct mkt_extent *extent)
+{
+    enum mkt_status status = mkt_ranges_put(&session->grants, extent);
+
+    if (status == MKT_OK)
+        market->granted_bytes += mkt_round_granule(extent->length);
+    return status;
+}
+
+enum mkt_status mkt_session_take(struct mkt_market *market, struct session *session,
+                                 const struct mkt_extent *extent)
+{
+    enum mkt_status status = mkt_ranges_take(&session->grants, extent);
+
+    if (status == MKT_OK)
+        market->granted_bytes -= mkt_round_granule(extent->length);
+    return status;
+}
+
 bool mkt_session_give(struct mkt_market *market, struct session *session,
                       const struct mkt_extent *extent)
 {
-    enum mkt_status status = mkt_ranges_take(&session->grants, extent);
+    enum mkt_status status = mkt_session_take(market, session, extent);
 
     if (status == MKT_PROTOCOL) {
         mkt_refuse(market, session, "it gave back or published bytes that were not granted to it");

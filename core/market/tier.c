@@ -15,6 +15,10 @@
  * publication; what was read more than once by then goes to the main queue, whose head goes round
  * once more for each read. So a pass over everything pushes nothing out that is read again and
  * again, at the cost of a number and a mark a version.
+ *
+ * Each queue holds, by turn, the versions that may have something to give. One that turns out to
+ * have nothing is taken out, with its turn, and comes back when something about it changes: nobody
+ * has it open any more, a move ended, who shared its pieces has gone.
  */
 #include "core/market/internal.h"
 
@@ -43,6 +47,17 @@ static void note_place(struct held_piece *piece)
     memcpy(piece->record + offsetof(struct mkt_piece_record_wire, data), place, sizeof(*place));
 }
 
+static void note_copy(struct mkt_market *market, struct held_piece *piece)
+{
+    bool is_copy = piece->data.length > 0 && piece->cold.length > 0;
+
+    if (is_copy && !piece->is_copy)
+        DL_APPEND2(market->copies, piece, copy_prev, copy_next);
+    else if (!is_copy && piece->is_copy)
+        DL_DELETE2(market->copies, piece, copy_prev, copy_next);
+    piece->is_copy = is_copy;
+}
+
 void mkt_tier_drop(struct mkt_market *market, struct held_piece *piece)
 {
     if (piece->cold.length == 0)
@@ -50,6 +65,7 @@ void mkt_tier_drop(struct mkt_market *market, struct held_piece *piece)
     market->tier_bytes -= piece->cold.length;
     mkt_op_drop_cold(market, &piece->cold);
     piece->cold = (struct mkt_extent){.length = 0};
+    note_copy(market, piece);
 }
 
 void mkt_tier_note_read(struct version *version)
@@ -57,27 +73,74 @@ void mkt_tier_note_read(struct version *version)
     version->heat += version->heat < HEAT_MAX;
 }
 
+enum mkt_status mkt_tier_make_room(struct mkt_market *market, uint32_t versions)
+{
+    if (!has_tier(market))
+        return MKT_OK;
+    enum mkt_status status = mkt_heap_reserve(&market->small_queue, versions);
+
+    return status == MKT_OK ? mkt_heap_reserve(&market->main_queue, versions) : status;
+}
+
 void mkt_tier_enter(struct mkt_market *market, struct version *version)
 {
-    version->turn = ++market->last_turn;
+    version->turn.key = ++market->last_turn;
     version->is_main = false;
     version->heat = 0;
+    market->small_bytes += version->data_bytes;
+    mkt_tier_wake(market, version);
+}
+
+static struct heap *queue_of(struct mkt_market *market, const struct version *version)
+{
+    return version->is_main ? &market->main_queue : &market->small_queue;
+}
+
+void mkt_tier_leave(struct mkt_market *market, struct version *version)
+{
+    mkt_heap_take(queue_of(market, version), &version->turn);
+    market->small_bytes -= version->is_main ? 0 : version->data_bytes;
+}
+
+void mkt_tier_wake(struct mkt_market *market, struct version *version)
+{
+    if (has_tier(market) && version->pins == 0 && !version->retired)
+        mkt_heap_put(queue_of(market, version), &version->turn);
+}
+
+void mkt_tier_wake_all(struct mkt_market *market, const struct object *object)
+{
+    struct version *version;
+
+    DL_FOREACH (object->versions, version)
+        mkt_tier_wake(market, version);
 }
 
 /* ---- moves ---- */
 
 static void move_free(struct mkt_market *market, struct move *move)
 {
-    DL_DELETE(market->moves, move);
-    market->moves_begun -= move->begun;
+    if (move->begun) {
+        DL_DELETE(market->moves, move);
+        market->moves_begun--;
+    } else {
+        DL_DELETE(market->waiting_moves, move);
+        market->waiting_move_bytes -= move->length;
+    }
     if (move->begun && !move->in)
         market->leaving_bytes -= mkt_round_granule(move->memory.length);
+    if (move->session)
+        DL_DELETE2(move->session->fetches, move, session_prev, session_next);
+    move->piece->moves--;
     mkt_piece_drop(market, move->piece);
+    mkt_tier_wake_all(market, move->object);
+    mkt_object_put(market, move->object);
     free(move->span);
     free(move);
 }
 
-static struct move *move_create(struct mkt_market *market, struct held_piece *piece, bool in)
+static struct move *move_create(struct mkt_market *market, struct object *object,
+                                struct held_piece *piece, bool in)
 {
     struct move *move = calloc(1, sizeof(*move));
 
@@ -85,14 +148,20 @@ static struct move *move_create(struct mkt_market *market, struct held_piece *pi
         return NULL;
     move->id = ++market->last_move;
     move->in = in;
+    move->object = object;
+    mkt_object_get(object);
     move->piece = piece;
     piece->references++;
-    DL_APPEND(market->moves, move);
+    piece->moves++;
+    DL_APPEND(market->waiting_moves, move);
     return move;
 }
 
 static void begin(struct mkt_market *market, struct move *move)
 {
+    DL_DELETE(market->waiting_moves, move);
+    DL_APPEND(market->moves, move);
+    market->waiting_move_bytes -= move->in ? move->length : 0;
     move->begun = true;
     market->moves_begun++;
     if (!move->in)
@@ -106,6 +175,15 @@ static bool may_leave(const struct mkt_market *market, const struct held_piece *
 {
     return piece->data.length >= market->limits.tier_least_bytes && piece->data.length > 0 &&
            piece->references == 1; /* the version's */
+}
+
+bool mkt_tier_may_give(const struct mkt_market *market, const struct version *version)
+{
+    uint64_t p = 0;
+
+    while (p < version->pieces && !may_leave(market, version->piece[p]))
+        p++;
+    return p < version->pieces && version->pins == 0 && !version->retired && !version->object->pin;
 }
 
 static struct held_piece *first_to_leave(const struct mkt_market *market, struct version *version)
@@ -122,42 +200,39 @@ static struct held_piece *first_to_leave(const struct mkt_market *market, struct
 }
 
 /* The first of a queue that has something to give. */
-static struct version *head_of(const struct mkt_market *market, bool main)
+static struct version *head_of(const struct mkt_market *market, struct heap *queue)
 {
-    struct version *version, *head = NULL;
+    struct ranked *first;
 
-    DL_FOREACH2 (market->versions, version, all_next) {
-        if (version->is_main == main && version->pins == 0 && !version->retired &&
-            !version->object->pin && (!head || version->turn < head->turn) &&
+    while ((first = mkt_heap_first(queue))) {
+        struct version *version =
+            (struct version *)((char *)first - offsetof(struct version, turn));
+
+        if (version->pins == 0 && !version->retired && !version->object->pin &&
             first_to_leave(market, version))
-            head = version;
+            return version;
+        mkt_heap_take(queue, first);
     }
-    return head;
-}
-
-static uint64_t small_bytes(const struct mkt_market *market)
-{
-    const struct version *version;
-    uint64_t bytes = 0;
-
-    DL_FOREACH2 (market->versions, version, all_next)
-        bytes += version->is_main ? 0 : version->data_bytes;
-    return bytes;
+    return NULL;
 }
 
 /* The version that gives next; NULL: none can. */
 static struct version *victim(struct mkt_market *market)
 {
-    bool small = small_bytes(market) > market->used_bytes / 100 * SMALL_PERCENT;
+    bool small = market->small_bytes > market->used_bytes / 100 * SMALL_PERCENT;
+    struct heap *const first = small ? &market->small_queue : &market->main_queue,
+                       *const other = small ? &market->main_queue : &market->small_queue;
 
     for (;;) {
-        struct version *version = head_of(market, !small);
+        struct version *version = head_of(market, first);
 
         if (!version)
-            version = head_of(market, small);
+            version = head_of(market, other);
         if (!version)
             return NULL;
         if (!version->is_main && version->heat > 1) {
+            mkt_heap_take(&market->small_queue, &version->turn);
+            market->small_bytes -= version->data_bytes;
             version->is_main = true;
             version->heat = 0;
         } else if (version->is_main && version->heat > 0) {
@@ -165,23 +240,20 @@ static struct version *victim(struct mkt_market *market)
         } else {
             return version;
         }
-        version->turn = ++market->last_turn;
+        version->turn.key = ++market->last_turn;
+        mkt_heap_put(&market->main_queue, &version->turn);
     }
 }
 
 /* A copy in the tier of what is in memory as well; room for what is in neither. */
 static bool drop_a_copy(struct mkt_market *market)
 {
-    struct version *version;
+    struct held_piece *piece;
 
-    DL_FOREACH2 (market->versions, version, all_next) {
-        for (uint64_t p = 0; version->pins == 0 && p < version->pieces; p++) {
-            struct held_piece *piece = version->piece[p];
-
-            if (piece->cold.length > 0 && piece->data.length > 0 && piece->references == 1) {
-                mkt_tier_drop(market, piece);
-                return true;
-            }
+    DL_FOREACH2 (market->copies, piece, copy_next) {
+        if (piece->moves == 0) {
+            mkt_tier_drop(market, piece);
+            return true;
         }
     }
     return false;
@@ -189,9 +261,10 @@ static bool drop_a_copy(struct mkt_market *market)
 
 static bool has_room(struct mkt_market *market, uint64_t bytes)
 {
+    if (bytes > market->limits.tier_bytes)
+        return false;
     do {
-        if (bytes <= market->limits.tier_bytes &&
-            market->tier_bytes + market->leaving_bytes <= market->limits.tier_bytes - bytes)
+        if (market->tier_bytes + market->leaving_bytes <= market->limits.tier_bytes - bytes)
             return true;
     } while (drop_a_copy(market));
     return false;
@@ -208,14 +281,13 @@ uint64_t mkt_tier_reserve(const struct mkt_market *market)
 static uint64_t excess(struct mkt_market *market)
 {
     const struct mkt_market_limits *limits = &market->limits;
-    uint64_t used = market->used_bytes - market->leaving_bytes, wanted = 0;
+    uint64_t used = market->used_bytes - market->leaving_bytes;
+    uint64_t wanted = market->grant_waits ? market->grant_waits->bytes : 0;
 
     if (market->used_bytes > limits->tier_high_bytes)
         market->empties = true;
     if (used <= limits->tier_low_bytes)
         market->empties = false;
-    if (market->grant_waits)
-        wanted = market->grant_waits->bytes;
     uint64_t goal = limits->memory_bytes - mkt_tier_reserve(market);
     goal -= wanted < goal ? wanted : goal;
     if (market->empties && limits->tier_low_bytes < goal)
@@ -231,6 +303,7 @@ static void leave(struct mkt_market *market, struct held_piece *piece, struct ve
     piece->data = (struct mkt_extent){.length = 0};
     piece->reads = 0;
     note_place(piece);
+    note_copy(market, piece);
     version->index_is_old = true;
 }
 
@@ -245,7 +318,7 @@ static bool start_leaving(struct mkt_market *market, struct version *version)
     }
     if (!has_room(market, piece->data.length))
         return false;
-    move = move_create(market, piece, false);
+    move = move_create(market, version->object, piece, false);
     if (!move)
         return false;
     move->version = version;
@@ -289,6 +362,22 @@ static void answer_in_place(struct mkt_market *market, struct session *session, 
     mkt_reply(market, session, &answer, NULL);
 }
 
+/* What a session reads: the version of a file that is open there, or what it saves. */
+static struct version *version_of(struct mkt_market *market, struct session *session, uint64_t file)
+{
+    struct version *version;
+
+    if (file != 0) {
+        const struct member *member = mkt_member_find(market, session, file);
+        return member ? member->group->version_open : NULL;
+    }
+    DL_FOREACH2 (market->unsaved, version, save_next) {
+        if (version->save.saver == session)
+            return version;
+    }
+    return NULL;
+}
+
 /* False: there is no memory for it now. */
 static bool start_coming(struct mkt_market *market, struct move *move)
 {
@@ -304,8 +393,9 @@ static bool start_coming(struct mkt_market *market, struct move *move)
         return false;
     if (status != MKT_OK)
         refuse(market, move, status, mkt_bytes_why(market, status));
-    else
-        begin(market, move);
+    if (status != MKT_OK)
+        return true;
+    begin(market, move);
     return true;
 }
 
@@ -313,10 +403,8 @@ static void serve_fetches(struct mkt_market *market)
 {
     struct move *move, *next;
 
-    DL_FOREACH_SAFE (market->moves, move, next) {
-        if (market->moves_begun >= 2 * MKT_MOVES_AT_ONCE)
-            return;
-        if (!move->begun && !start_coming(market, move))
+    DL_FOREACH_SAFE (market->waiting_moves, move, next) {
+        if (market->moves_begun >= 2 * MKT_MOVES_AT_ONCE || !start_coming(market, move))
             return;
     }
 }
@@ -330,22 +418,6 @@ void mkt_tier_serve(struct mkt_market *market)
 }
 
 /* ---- FETCH ---- */
-
-static const struct version *version_of(struct mkt_market *market, struct session *session,
-                                        uint64_t file)
-{
-    const struct version *version;
-
-    if (file != 0) {
-        const struct member *member = mkt_member_find(market, session, file);
-        return member ? member->group->version_open : NULL;
-    }
-    DL_FOREACH2 (market->unsaved, version, save_next) {
-        if (version->save.saver == session)
-            return version;
-    }
-    return NULL;
-}
 
 static struct held_piece *find_piece(const struct version *version, uint64_t identity,
                                      uint64_t stamp)
@@ -379,7 +451,7 @@ static bool spans_are_valid(const struct mkt_span *spans, uint32_t count, uint64
 }
 
 /* What is wanted, or the whole piece: if it is to stay, or if that takes no longer. */
-static void set_extent(const struct mkt_market *market, struct move *move)
+static void set_extent(struct mkt_market *market, struct move *move)
 {
     const struct mkt_market_limits *limits = &market->limits;
     uint64_t length = move->piece->cold.length;
@@ -394,14 +466,16 @@ static void set_extent(const struct mkt_market *market, struct move *move)
     const struct mkt_span *last = &move->span[move->spans - 1];
     move->from = move->span[0].offset & ~(uint64_t)(BLOCK_BYTES - 1);
     move->length = last->offset + last->length - move->from;
+    market->waiting_move_bytes += move->length;
 }
 
 static struct move *fetch_create(struct mkt_market *market, struct session *session,
-                                 const struct mkt_msg *msg, struct held_piece *piece)
+                                 const struct mkt_msg *msg, struct object *object,
+                                 struct held_piece *piece)
 {
     const struct mkt_msg_fetch *fetch = &msg->fetch;
     struct mkt_span *spans = malloc(fetch->count * sizeof(*spans));
-    struct move *move = spans ? move_create(market, piece, true) : NULL;
+    struct move *move = spans ? move_create(market, object, piece, true) : NULL;
 
     if (!move) {
         free(spans);
@@ -411,17 +485,11 @@ static struct move *fetch_create(struct mkt_market *market, struct session *sess
     move->span = spans;
     move->spans = fetch->count;
     move->session = session;
+    DL_APPEND2(session->fetches, move, session_prev, session_next);
     move->request = msg->request;
     move->started_ms = market->now_ms;
     move->deadline_ms = market->now_ms + market->limits.full_timeout_ms;
-    move->tell_ms = market->now_ms + MKT_TELL_FIRST_MS;
     return move;
-}
-
-static void note_deadline(struct mkt_market *market, const struct move *move)
-{
-    mkt_note_deadline(market,
-                      move->tell_ms < move->deadline_ms ? move->tell_ms : move->deadline_ms);
 }
 
 void mkt_tier_fetch(struct mkt_market *market, struct session *session, const struct mkt_msg *msg)
@@ -440,7 +508,7 @@ void mkt_tier_fetch(struct mkt_market *market, struct session *session, const st
         answer_in_place(market, session, msg->request, piece);
         return;
     }
-    struct move *move = fetch_create(market, session, msg, piece);
+    struct move *move = fetch_create(market, session, msg, version->object, piece);
     if (!move) {
         mkt_reply_error(market, session, msg->request, MKT_NO_MEMORY,
                         "the market daemon is out of memory");
@@ -453,7 +521,8 @@ void mkt_tier_fetch(struct mkt_market *market, struct session *session, const st
     }
     piece->reads += piece->reads < UINT8_MAX;
     set_extent(market, move);
-    note_deadline(market, move);
+    mkt_note_deadline(market, move->deadline_ms);
+    mkt_grant_note_wait(market);
 }
 
 /* ---- moves that ended ---- */
@@ -476,6 +545,7 @@ static void moved_out(struct mkt_market *market, struct move *move, enum mkt_sta
         /* Somebody may have it open by now, or a new version share it: then it stays as well. */
         if (move->version && move->version->pins == 0 && piece->references == 2)
             leave(market, piece, move->version);
+        note_copy(market, piece);
     }
     move_free(market, move);
 }
@@ -490,9 +560,11 @@ static void keep(struct mkt_market *market, struct move *move)
     piece->data.length = piece->cold.length; /* what was allocated are whole granules */
     mkt_version_account(market, &piece->data, true);
     note_place(piece);
+    note_copy(market, piece);
     move->memory = (struct mkt_extent){.length = 0};
-    /* Where the index says that it is in the tier, it is asked for, and found here. */
-    DL_FOREACH2 (market->versions, version, all_next) {
+    /* Only versions of one object share pieces. Where an index says that it is in the tier, it is
+     * asked for, and found here. */
+    DL_FOREACH (move->object->versions, version) {
         version->stays = 0;
         version->index_is_old = true;
     }
@@ -501,7 +573,7 @@ static void keep(struct mkt_market *market, struct move *move)
 static void give(struct mkt_market *market, struct move *move)
 {
     struct mkt_msg answer = {.type = MKT_MSG_FETCHED, .request = move->request};
-    enum mkt_status status = mkt_ranges_put(&move->session->grants, &move->memory);
+    enum mkt_status status = mkt_session_grant(market, move->session, &move->memory);
 
     if (status != MKT_OK) {
         mkt_reply_error(market, move->session, move->request, status,
@@ -554,7 +626,7 @@ static struct move *find_move(const struct mkt_market *market, uint64_t id)
     struct move *move;
 
     DL_FOREACH (market->moves, move) {
-        if (move->id == id && move->begun)
+        if (move->id == id)
             return move;
     }
     return NULL;
@@ -581,10 +653,8 @@ void mkt_market_move_again(struct mkt_market *market)
 {
     struct move *move;
 
-    DL_FOREACH (market->moves, move) {
-        if (move->begun)
-            mkt_op_move(market, move);
-    }
+    DL_FOREACH (market->moves, move)
+        mkt_op_move(market, move);
 }
 
 void mkt_market_each_cold(const struct mkt_market *market, mkt_cold_fn fn, void *context)
@@ -602,6 +672,8 @@ void mkt_market_each_cold(const struct mkt_market *market, mkt_cold_fn fn, void 
         if (move->piece->cold.length > 0)
             fn(context, &move->piece->cold);
     }
+    DL_FOREACH (market->waiting_moves, move)
+        fn(context, &move->piece->cold);
 }
 
 /* ---- who goes, and time ---- */
@@ -619,28 +691,26 @@ void mkt_tier_forget_version(struct mkt_market *market, const struct version *ve
 /* What has begun goes on, for nobody: its memory is in use until it ends. */
 static void abandon(struct mkt_market *market, struct move *move)
 {
-    if (move->begun)
-        move->session = NULL;
-    else
+    if (!move->begun) {
         move_free(market, move);
+        return;
+    }
+    DL_DELETE2(move->session->fetches, move, session_prev, session_next);
+    move->session = NULL;
 }
 
-void mkt_tier_forget(struct mkt_market *market, const struct session *session)
+void mkt_tier_forget(struct mkt_market *market, struct session *session)
 {
-    struct move *move, *next;
-
-    DL_FOREACH_SAFE (market->moves, move, next) {
-        if (move->session == session)
-            abandon(market, move);
-    }
+    while (session->fetches)
+        abandon(market, session->fetches);
 }
 
 bool mkt_tier_cancel(struct mkt_market *market, struct session *session, uint64_t request)
 {
     struct move *move;
 
-    DL_FOREACH (market->moves, move) {
-        if (move->session != session || move->request != request)
+    DL_FOREACH2 (session->fetches, move, session_next) {
+        if (move->request != request)
             continue;
         mkt_reply_error(market, session, request, MKT_CANCELLED, "the wait was ended");
         abandon(market, move);
@@ -651,20 +721,16 @@ bool mkt_tier_cancel(struct mkt_market *market, struct session *session, uint64_
 
 void mkt_tier_tick(struct mkt_market *market)
 {
-    struct move *move, *next;
+    struct move *move;
     char size[2][32], text[300];
 
     if (market->tier_pause_ms > market->now_ms)
         mkt_note_deadline(market, market->tier_pause_ms);
-    DL_FOREACH_SAFE (market->moves, move, next) {
-        if (move->begun)
-            continue;
-        if (move->deadline_ms > market->now_ms && move->tell_ms <= market->now_ms)
-            move->tell_ms = mkt_tell_waiting(market, move->session, move->request, move->length,
-                                             move->started_ms);
+    /* All wait equally long: the first that came ends first. */
+    while ((move = market->waiting_moves)) {
         if (move->deadline_ms > market->now_ms) {
-            note_deadline(market, move);
-            continue;
+            mkt_note_deadline(market, move->deadline_ms);
+            return;
         }
         snprintf(text, sizeof(text),
                  "the market is full: no room for %s that are to be read from the tier of files; "
@@ -677,9 +743,11 @@ void mkt_tier_tick(struct mkt_market *market)
 
 void mkt_tier_destroy(struct mkt_market *market)
 {
+    while (market->waiting_moves)
+        move_free(market, market->waiting_moves);
     while (market->moves) {
-        mkt_bytes_free(market, market->moves->in ? &market->moves->memory
-                                                 : &(struct mkt_extent){.length = 0});
+        if (market->moves->in)
+            mkt_bytes_free(market, &market->moves->memory);
         move_free(market, market->moves);
     }
 }

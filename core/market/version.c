@@ -154,7 +154,7 @@ static enum mkt_status out_of_memory(struct mkt_error *error)
     return mkt_error_set(error, MKT_NO_MEMORY, "the market daemon is out of memory");
 }
 
-static enum mkt_status allocate(const struct mkt_market *market, const struct group *group,
+static enum mkt_status allocate(struct mkt_market *market, const struct group *group,
                                 const struct wanted *wanted, struct version **version_out,
                                 struct mkt_error *error)
 {
@@ -177,7 +177,7 @@ static enum mkt_status allocate(const struct mkt_market *market, const struct gr
             "its version would have %llu pieces, more than the %u that one may have (`max_pieces`)",
             (unsigned long long)pieces, market->limits.max_pieces);
     struct version *version = calloc(1, sizeof(*version));
-    if (version) {
+    if (version && mkt_tier_make_room(market, market->versions_count + 1) == MKT_OK) {
         version->array = calloc(wanted->count + 1, sizeof(*version->array));
         version->piece = calloc(pieces + 1, sizeof(struct held_piece *));
     }
@@ -325,9 +325,9 @@ static void take_references(struct mkt_market *market, struct group *group, stru
         version->image = group->version_open->image;
         version->image->references++;
     }
-    mkt_tier_enter(market, version);
     version->object = group->object;
     mkt_object_get(version->object);
+    mkt_tier_enter(market, version);
     DL_APPEND2(market->versions, version, all_prev, all_next);
     market->versions_count++;
 }
@@ -491,6 +491,7 @@ void mkt_version_close(struct mkt_market *market, struct version *version, uint3
 static void destroy(struct mkt_market *market, struct version *version)
 {
     mkt_tier_forget_version(market, version);
+    mkt_tier_leave(market, version);
     DL_DELETE2(market->versions, version, all_prev, all_next);
     market->versions_count--;
     for (uint64_t p = 0; p < version->pieces; p++)
@@ -500,6 +501,7 @@ static void destroy(struct mkt_market *market, struct version *version)
         mkt_version_account(market, &version->image->extent, false);
     mkt_image_drop(market, version->image);
     mkt_bytes_free(market, &version->index);
+    mkt_tier_wake_all(market, version->object); /* pieces that they shared */
     mkt_object_put(market, version->object);
     version_free(version);
 }
@@ -535,4 +537,6 @@ void mkt_version_unpin(struct mkt_market *market, struct version *version, bool 
     version->readers -= reader;
     if (version->pins == 0 && version->retired)
         destroy(market, version);
+    else
+        mkt_tier_wake(market, version);
 }

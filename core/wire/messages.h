@@ -46,7 +46,7 @@
 #include <stdint.h>
 
 #define MKT_FETCH_MAX_SPANS  4096
-#define MKT_PROTOCOL_VERSION 3
+#define MKT_PROTOCOL_VERSION 4
 #define MKT_ID_BYTES         16
 
 /* Every frame starts with this head; `bytes` counts what follows it. At most one descriptor rides

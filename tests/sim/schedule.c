@@ -305,10 +305,10 @@ static void check_rest(void)
         tier_act();
     mkt_market_usage(world.market, &usage);
     SIM_CHECK(usage.groups == 0 && usage.waiting_opens == 0 && usage.waiting_grants == 0 &&
-                  usage.sessions == 0 && mkt_market_granted_bytes(world.market) == 0,
+                  usage.sessions == 0 && usage.granted_bytes == 0,
               "at the end there are %u groups, %u + %u waits, %u sessions, %d bytes granted",
               usage.groups, usage.waiting_opens, usage.waiting_grants, usage.sessions,
-              (int)mkt_market_granted_bytes(world.market));
+              (int)usage.granted_bytes);
     SIM_CHECK(usage.used_bytes == usage.published_bytes,
               "at the end %d bytes are used, %d published", (int)usage.used_bytes,
               (int)usage.published_bytes);
