@@ -152,7 +152,8 @@ static void note_gone(struct top *top)
 
 static void look_for_another(struct top *top)
 {
-    const struct mkt_client_options options = {.silence_ms = SCREEN_SILENCE_MS};
+    const struct mkt_client_options options = {.silence_ms = SCREEN_SILENCE_MS,
+                                               .connect_timeout_ms = SCREEN_SILENCE_MS};
     struct mkt_error error;
     enum mkt_status status = mkt_client_connect(&options, &top->client, &error);
     top->why[0] = '\0';
@@ -218,6 +219,7 @@ static int run_on_screen(struct top *top)
 {
     struct mkt_error error;
     enum mkt_top_event event = MKT_TOP_TIME;
+    note_gone(top); /* connects anew, with a screen's patience */
     mkt_top_screen_enter();
     while (event != MKT_TOP_QUIT) {
         uint64_t began = mkt_now_ns();

@@ -202,7 +202,8 @@ static const char *describe_holder(const json_t *wait)
     const char *holder = mkt_cli_string(wait, "waits_on"), *kind = mkt_cli_string(wait, "for");
     if (holder[0])
         return holder;
-    return strcmp(kind, "version") == 0 ? "nobody yet" : "memory to come free";
+    bool for_memory = strcmp(kind, "memory") == 0 || strcmp(kind, "read") == 0;
+    return for_memory ? "memory to come free" : "nobody yet";
 }
 
 /* At most so many lines with the heading; returns how many it took. */

@@ -183,7 +183,11 @@ read_moves() {
     ((after[0] - before[0] == reads && came >= least && came <= most)) ||
         fail "h5dump $*: $((after[0] - before[0])) reads of $came bytes, not $reads of $least to $most"
 }
-if command -v h5dump >/dev/null; then
+# A program without the address sanitizer can't load a connector with it.
+can_dump() {
+    command -v h5dump >/dev/null && ! "${in_market[@]}" h5dump -H a.h5 2>&1 | grep -q "ASan runtime"
+}
+if can_dump; then
     read_moves 1 56 8192 -d /grid -s 46,3 -c 1,7 a.h5
     read_moves 1 8000 409600 -d /large -s 0 -S 8192 -c 100 -k 10 large.h5
     read_moves 1 8388608 8388608 -d /large -s 1 -S 512 -c 2048 -o values large.h5

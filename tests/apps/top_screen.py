@@ -146,13 +146,19 @@ def test_silent_daemon():
     pid = daemon_pid()
     screen = Screen(80, 24)
     screen.wait_for_text("memory  [")
+    waiting = Screen(80, 24)
+    waiting.wait_for_text("memory  [")
     os.kill(pid, signal.SIGSTOP)
     try:
         time.sleep(0.5)
         screen.types(b"\x03")
         screen.ends(0)
+        waiting.wait_for_text("no market ")
     finally:
         os.kill(pid, signal.SIGCONT)
+    waiting.wait_for_text("memory  [", "each 0.2 s")
+    waiting.types(b"q")
+    waiting.ends(0)
 
 
 def test_market_goes_and_comes():
