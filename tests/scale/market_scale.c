@@ -442,6 +442,10 @@ static void on_send(void *context, uint64_t session, const struct mkt_msg *msg,
     case MKT_MSG_FETCHED:
         on_fetched(actor, &msg->fetched);
         break;
+    case MKT_MSG_WAITING: /* no answer */
+        CHECK(actor->state == GRANTING || actor->state == FETCHING,
+              "somebody who waits for no memory is told on whom");
+        break;
     default:
         CHECK(msg->type == MKT_MSG_WITHDRAWN, "an answer of type %d", msg->type);
         break;
