@@ -3,6 +3,8 @@
  * What a user writes behind the connector's name: `HDF5_VOL_CONNECTOR="market wait=60"`. Words,
  * separated by blanks: wait=SECONDS   a reader waits that long for a first version (else by rule)
  *   version=N      a reader opens version N, not the newest
+ *   deliver=WHICH  which version a reader of a stream gets: latest, next, all, every:N (else by
+ * rule) reader=NAME    its name there (else by rule, else the program's); none: it isn't counted
  *   after=start    a reader skips versions that are older than its connection
  *   config=PATH    h5market.yaml (else H5MARKET_CONFIG)
  * HDF5 also opens files with no info at all (NULL): all by default.
@@ -18,8 +20,10 @@ struct mkt_vol_info {
     int64_t wait_ms;  /* -1: by rule */
     uint64_t version; /* 0: the newest */
     bool after_start;
-    char *config; /* malloc'ed; NULL: not given */
-    char *wrong;  /* malloc'ed: why the string isn't understood, so no file can be opened */
+    uint32_t deliver, every; /* enum mkt_deliver, 0: by rule; of every:N */
+    char *reader;            /* malloc'ed; NULL: not given */
+    char *config;            /* malloc'ed; NULL: not given */
+    char *wrong; /* malloc'ed: why the string isn't understood, so no file can be opened */
 };
 
 /* False with a reason for a string that isn't understood. */

@@ -26,7 +26,8 @@ struct mkt_config {
     uint64_t scratch_bytes;
     uint32_t full_timeout_ms, writer_timeout_ms, join_timeout_ms, commit_timeout_ms;
     uint32_t idle_exit_ms, idle_trim_ms, drain_timeout_ms;
-    uint32_t max_objects, max_writers, max_waiting, max_pieces, max_connections;
+    uint32_t max_objects, max_writers, max_waiting, max_pieces, max_connections, max_readers;
+    uint32_t reader_grace_ms;
     uint64_t background_rate; /* of archivers, bytes a second; see market.h */
     uint32_t log_level;       /* enum mkt_log_level */
     /* rules; first match wins */

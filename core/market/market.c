@@ -53,6 +53,7 @@ void mkt_market_destroy(struct mkt_market *market)
         session->ended = true;
         mkt_grant_forget(market, session);
         mkt_save_forget(market, session);
+        mkt_stream_forget(market, session);
     }
     destroy_groups(market);
     HASH_ITER (hh, market->objects, object, next_object) {
@@ -60,6 +61,7 @@ void mkt_market_destroy(struct mkt_market *market)
         mkt_object_withdraw(market, object, true, "the market ended");
     }
     mkt_save_drop_held(market);
+    mkt_stream_drop_all(market);
     HASH_ITER (hh, market->sessions, session, next_session) {
         HASH_DEL(market->sessions, session);
         mkt_session_free(session);
@@ -259,6 +261,9 @@ static void dispatch(struct mkt_market *market, struct session *session, const s
     case MKT_MSG_DRAIN:
         mkt_save_drain(market, session, msg);
         break;
+    case MKT_MSG_END:
+        mkt_stream_end(market, session, msg);
+        break;
     default:
         mkt_refuse(market, session, "it sent a message that is not for the market");
         break;
@@ -267,7 +272,9 @@ static void dispatch(struct mkt_market *market, struct session *session, const s
 
 void mkt_settle(struct mkt_market *market)
 {
-    mkt_group_reap(market);
+    do
+        mkt_group_reap(market);
+    while (mkt_stream_serve(market));
     mkt_bytes_retry_deferred(market);
     mkt_grant_serve(market);
     mkt_save_serve(market);
@@ -360,6 +367,7 @@ void mkt_market_tick(struct mkt_market *market, uint64_t now_ms)
         else
             mkt_open_tick(market, group, now_ms);
     }
+    mkt_stream_tick(market, now_ms);
     mkt_settle(market);
     market->next_deadline_ms = UINT64_MAX;
     DL_FOREACH (market->timed, group) {
@@ -368,6 +376,7 @@ void mkt_market_tick(struct mkt_market *market, uint64_t now_ms)
     DL_FOREACH (market->grant_waits, wait) {
         mkt_note_deadline(market, wait->deadline_ms);
     }
+    mkt_stream_note_deadlines(market);
     mkt_save_tick(market);
     mkt_record_done(market);
 }

@@ -49,10 +49,11 @@ struct mkt_market_limits {
     uint32_t
         commit_timeout_ms; /* ... for the others' COMMIT, counted from the group's last message */
     uint32_t max_objects, max_groups, max_waiting; /* bounds of the tables */
-    const char *max_objects_by; /* what to raise for more objects; NULL: `max_objects` */
-    uint32_t max_pieces;        /* of one version */
-    uint64_t background_rate;   /* bytes a second that archivers move; MKT_BACKGROUND_YIELDS: all
-                                   that they can while no program reads or writes, else none */
+    const char *max_objects_by;            /* what to raise for more objects; NULL: `max_objects` */
+    uint32_t max_pieces;                   /* of one version */
+    uint32_t max_readers, reader_grace_ms; /* named readers of a stream; see stream.c */
+    uint64_t background_rate; /* bytes a second that archivers move; MKT_BACKGROUND_YIELDS: all
+                                 that they can while no program reads or writes, else none */
 };
 
 /* Called from within the functions below; must not call back into the market. */
@@ -103,7 +104,7 @@ void mkt_market_session_reclaim(struct mkt_market *market, uint64_t session, uin
 bool mkt_market_session_is_bare(const struct mkt_market *market, uint64_t session);
 
 /* One message of a session: OPEN, CANCEL, GRANT, RELEASE, ADD, TOUCH, LOOKUP, COMMIT, CLOSE,
- * WITHDRAW. */
+ * WITHDRAW, END. */
 void mkt_market_message(struct mkt_market *market, uint64_t session, const struct mkt_msg *msg,
                         uint64_t now_ms);
 
@@ -189,6 +190,27 @@ void mkt_market_each_version(const struct mkt_market *market, const uint8_t obje
 /* The object that a name stands for now; false: none. */
 bool mkt_market_resolve(const struct mkt_market *market, const struct mkt_name *name,
                         uint8_t object_out[MKT_ID_BYTES]);
+
+/* The stream that an object is of. */
+struct mkt_stream_info {
+    const char *pattern;                        /* NULL: its own */
+    uint32_t readers, queue, unread, end_after; /* as the rule says; unread: of the queue */
+    uint64_t published;
+    bool consumed, ended;
+};
+struct mkt_reader_info {
+    const char *name, *program;
+    uint32_t pid, deliver, every;
+    bool is_here, is_gone;
+    uint64_t delivered, skipped, last; /* last: the number of the version it got last */
+    uint64_t unread;                   /* versions of this object that it has still to read */
+};
+typedef void (*mkt_reader_fn)(void *context, const struct mkt_reader_info *info);
+/* False: it is of none. */
+bool mkt_market_stream(const struct mkt_market *market, const uint8_t object[MKT_ID_BYTES],
+                       struct mkt_stream_info *info_out);
+void mkt_market_each_reader(const struct mkt_market *market, const uint8_t object[MKT_ID_BYTES],
+                            mkt_reader_fn fn, void *context);
 
 struct mkt_session_info {
     uint64_t session;

@@ -30,6 +30,7 @@
  * - SAVE_WAIT: SAVE_STATE; may wait
  * - SAVE_YIELD: SAVE_GO; may wait
  * - DRAIN: DRAINING
+ * - END: ENDED
  * - RELEASE, CLOSE, CANCEL: none
  */
 #ifndef MKT_WIRE_MESSAGES_H
@@ -43,7 +44,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MKT_PROTOCOL_VERSION 2
+#define MKT_PROTOCOL_VERSION 3
 #define MKT_ID_BYTES         16
 
 /* Every frame starts with this head; `bytes` counts what follows it. At most one descriptor rides
@@ -99,6 +100,8 @@ enum mkt_msg_type {
     MKT_MSG_SAVE_GO,
     MKT_MSG_DRAIN,
     MKT_MSG_DRAINING,
+    MKT_MSG_END,
+    MKT_MSG_ENDED,
     MKT_MSG_TYPE_END
 };
 
@@ -144,6 +147,33 @@ enum mkt_durability {
     MKT_DURABILITY_ASYNC = 1, /* at once; the version stays in memory until its file is safe */
     MKT_DURABILITY_CLOSE,     /* when the file is safe */
     MKT_DURABILITY_NONE       /* at once; the version may be replaced before it is saved */
+};
+
+/* Which version an open for reading gets. */
+enum mkt_deliver {
+    MKT_DELIVER_LATEST = 1,
+    MKT_DELIVER_NEXT, /* the oldest that the named reader hasn't had */
+    MKT_DELIVER_ALL,  /* the same, and what it hasn't had may not go */
+    MKT_DELIVER_EVERY /* of the path's versions the first, and each nth after it */
+};
+#define MKT_READER_NAME_BYTES  64     /* of a named reader, with its NUL */
+#define MKT_READER_NONE        "none" /* the name of those that aren't counted */
+#define MKT_STREAM_READERS_MAX 64
+#define MKT_END_AT_EXIT        UINT32_MAX /* `end: exit` */
+
+/* What a rule says of a stream. To a writer: consumed, readers, queue, end_after. */
+struct mkt_stream_rule {
+    bool consumed;             /* a version stays until `readers` named readers have read it */
+    uint32_t readers;          /* 0 = 1 */
+    uint32_t queue;            /* a writer's open waits while so many are unread; 0: it doesn't */
+    uint32_t queue_timeout_ms; /* it fails then ... */
+    uint32_t patience_ms; /* ... and is told before (MKT_STALE) whom it waits for, to ask again */
+    uint32_t end_after;   /* the stream ends after so many versions; MKT_END_AT_EXIT; 0: neither */
+    /* To a reader. */
+    uint32_t deliver;        /* enum mkt_deliver; 0: it isn't counted as one */
+    uint32_t every;          /* EVERY */
+    bool only;               /* a file on disk that the market doesn't know isn't of the stream */
+    struct mkt_bytes reader; /* its name; empty: its program's */
 };
 
 struct mkt_msg_hello {
@@ -196,7 +226,8 @@ struct mkt_msg_open {
     bool read_only;         /* READ_WRITE: the file on disk may not be written by this user */
     bool has_stub; /* name.object is the object of a stub that stands there; its descriptor rides
                       along at create */
-    struct mkt_bytes set; /* the rule's pattern that `keep` counts over */
+    struct mkt_bytes set;          /* the rule's pattern that `keep` counts over */
+    struct mkt_stream_rule stream; /* READ, CREATE, READ_WRITE */
     struct mkt_name name;
 };
 
@@ -216,6 +247,7 @@ struct mkt_msg_opened {
     struct mkt_extent scratch; /* writers: a first grant; length 0: none */
     struct mkt_bytes notice;   /* rank 0: what its user should know, once: a file of it, or this
                                   one, couldn't be saved */
+    uint64_t skipped; /* versions that went before the named reader came; not told before */
 };
 
 struct mkt_msg_grant {
@@ -281,7 +313,7 @@ struct mkt_msg_file { /* CLOSE: a reader is done, or a writer goes without publi
 struct mkt_msg_withdraw {
     struct mkt_name name;
 };
-struct mkt_msg_count { /* WITHDRAWN */
+struct mkt_msg_count { /* WITHDRAWN, ENDED */
     uint64_t versions;
 };
 struct mkt_msg_query {
@@ -345,6 +377,11 @@ struct mkt_msg_save_state {
 /* DRAIN (no fields; answered by DRAINING): the market is to end. No open for writing succeeds any
  * more, and what has `backup` is saved, too, before all else. It ends with its session. */
 
+struct mkt_msg_end { /* the streams of these objects have no more versions. MKT_NOT_FOUND: none */
+    struct mkt_name name;
+    struct mkt_bytes pattern; /* as in a rule; empty: the name's */
+};
+
 struct mkt_msg_stop { /* MKT_STALE: not everything is saved yet; MKT_BUSY: something would be lost
                        */
     bool discard;     /* also when versions exist only in memory */
@@ -384,6 +421,7 @@ struct mkt_msg {
         struct mkt_msg_save_done save_done;
         struct mkt_msg_save_wait save_wait;
         struct mkt_msg_save_state save_state;
+        struct mkt_msg_end end;
     };
 };
 

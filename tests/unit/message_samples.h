@@ -68,6 +68,10 @@ static inline void sample_open(uint64_t *state, struct message_sample *sample)
     open->backup = random_below(state, 2) == 1;
     open->read_only = random_below(state, 2) == 1;
     open->set = sample_text(state, sample);
+    open->stream.consumed = random_below(state, 2) == 1;
+    open->stream.only = random_below(state, 2) == 1;
+    open->stream.deliver = (uint32_t)random_below(state, MKT_DELIVER_EVERY + 1);
+    open->stream.reader = sample_text(state, sample);
     sample_name(state, sample, &open->name);
     sample->has_fd = random_below(state, 2) == 1;
 }
@@ -154,6 +158,10 @@ static inline void sample_small(uint64_t *state, struct message_sample *sample)
         break;
     case MKT_MSG_WITHDRAW:
         sample_name(state, sample, &msg->withdraw.name);
+        break;
+    case MKT_MSG_END:
+        msg->end.pattern = sample_text(state, sample);
+        sample_name(state, sample, &msg->end.name);
         break;
     case MKT_MSG_QUERY:
         msg->query.what = MKT_QUERY_STATUS + (uint32_t)random_below(state, 3);
