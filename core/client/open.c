@@ -32,7 +32,7 @@ struct opening {
     int stub_fd;
     bool made_stub, changed, interrupted;
     bool queued; /* it has said that it waits */
-    uint64_t started_ms;
+    uint64_t started_ms, asked_ms;
 };
 
 static bool creates(const struct mkt_open *request)
@@ -282,6 +282,7 @@ static enum mkt_status ask(struct opening *opening, struct mkt_msg *reply_out,
                             .tick = tick,
                             .meanwhile = meanwhile,
                             .context = opening};
+    opening->asked_ms = mkt_now_ms();
     fill_open(opening, &request.open);
     if (opening->request->rank == 0)
         wait.deadline_ms = mkt_now_ms() + request.open.wait_ms + request.open.writer_timeout_ms +
@@ -347,10 +348,12 @@ static bool is_of(const struct mkt_stub_disk *stub, const struct mkt_client *cli
            strcmp(stub->host, client->host) == 0;
 }
 
-/* The daemon has told whom a writer waits for; it is asked again. */
+/* The daemon has told whom a writer waits for, or that its wait is over; it is asked again. */
 static void note_queue(struct opening *opening, const struct mkt_error *error)
 {
-    uint64_t waited_ms = mkt_now_ms() - opening->started_ms;
+    uint64_t now_ms = mkt_now_ms(), waited_ms = now_ms - opening->started_ms;
+    if (now_ms - opening->asked_ms < (opening->queued ? PATIENCE_NEXT_MS : PATIENCE_FIRST_MS))
+        return; /* there is a place: look at the path anew */
     if (opening->request->rank == 0)
         mkt_log_warning("stream", "waiting since %" PRIu64 " s: %s", waited_ms / 1000, error->text);
     opening->queued = true;

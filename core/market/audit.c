@@ -152,7 +152,8 @@ static void audit_waiting(struct audit *audit, const struct group *group)
 {
     char text[MKT_STREAM_TEXT_BYTES];
     bool differs;
-    const struct object *object = mkt_object_by_name(audit->market, &group->name, &differs);
+    struct owned_name name = group->name;
+    const struct object *object = mkt_object_by_client_name(audit->market, &name, &differs);
     const struct version *newest = object && !differs ? mkt_version_visible(object) : NULL;
 
     if (group->intent != MKT_INTENT_READ && group->intent != MKT_INTENT_LOAD) {

@@ -272,12 +272,14 @@ static void dispatch(struct mkt_market *market, struct session *session, const s
 
 void mkt_settle(struct mkt_market *market)
 {
-    do
-        mkt_group_reap(market);
-    while (mkt_stream_serve(market));
-    mkt_bytes_retry_deferred(market);
-    mkt_grant_serve(market);
-    mkt_save_serve(market);
+    do {
+        do
+            mkt_group_reap(market);
+        while (mkt_stream_serve(market));
+        mkt_bytes_retry_deferred(market);
+        mkt_grant_serve(market);
+        mkt_save_serve(market);
+    } while (market->has_stream_news); /* what gave way for memory was unread */
 }
 
 void mkt_market_message(struct mkt_market *market, uint64_t id, const struct mkt_msg *msg,

@@ -487,6 +487,8 @@ void mkt_open_wake(struct mkt_market *market, struct object *object, uint64_t no
     struct group *group, *next;
 
     mkt_object_get(object);
+    if (object->stream)
+        market->has_stream_news = true; /* for others of the stream */
     DL_FOREACH_SAFE (market->timed, group, next) {
         if (group->state != GROUP_WAITING || !waits_for(market, group, object))
             continue;
@@ -537,7 +539,9 @@ static void begin_writing(struct mkt_market *market, struct group *group, struct
     mkt_open_wake(market, object, now_ms);
 }
 
-/* True if the group waits for a place in the queue, or has waited in vain. */
+/* True if the group waits for a place in the queue, or has waited in vain. Who has waited doesn't
+ * just go on when there is one: what stands at the path may have changed, so it is to look again.
+ */
 static bool wait_for_queue(struct mkt_market *market, struct group *group,
                            const struct object *object, uint64_t now_ms)
 {
@@ -547,9 +551,12 @@ static bool wait_for_queue(struct mkt_market *market, struct group *group,
 
     if (rule->patience_ms > 0 && rule->patience_ms < rule->queue_timeout_ms)
         told_ms = add_ms(group->started_ms, rule->patience_ms);
-    if (!mkt_stream_is_full(market, group, object, text))
-        return false;
-    if (now_ms < told_ms)
+    if (!mkt_stream_is_full(market, group, object, text)) {
+        if (group->state != GROUP_WAITING)
+            return false;
+        mkt_open_fail(market, group, MKT_STALE, "the stream of '%s' has a place: ask again",
+                      mkt_path_text(group->name.path));
+    } else if (now_ms < told_ms)
         wait_until(market, group, told_ms);
     else
         mkt_open_fail(market, group, now_ms < end_ms ? MKT_STALE : MKT_TIMED_OUT,
@@ -557,6 +564,14 @@ static bool wait_for_queue(struct mkt_market *market, struct group *group,
                       "it may (`queue`): %s",
                       mkt_path_text(group->name.path), rule->queue, text);
     return true;
+}
+
+static void look_at_queue(struct mkt_market *market, struct group *group, uint64_t now_ms)
+{
+    bool differs;
+    struct object *object = mkt_object_by_client_name(market, &group->name, &differs);
+
+    wait_for_queue(market, group, object, now_ms);
 }
 
 static void open_create(struct mkt_market *market, struct group *group, struct object *object,
@@ -827,7 +842,7 @@ void mkt_open_look_again(struct mkt_market *market, struct group *group)
     if (group->intent == MKT_INTENT_READ)
         open_read(market, group, NULL, market->now_ms);
     else
-        open_write(market, group, market->now_ms);
+        look_at_queue(market, group, market->now_ms);
 }
 
 /* ---- time ---- */
@@ -862,7 +877,7 @@ void mkt_open_tick(struct mkt_market *market, struct group *group, uint64_t now_
     else if (group->intent == MKT_INTENT_LOAD)
         answer_native(market, group);
     else if (group->intent != MKT_INTENT_READ)
-        open_write(market, group, now_ms);
+        look_at_queue(market, group, now_ms);
     else if (group->reader_place >= 0 && !group->waits_on[0])
         mkt_open_fail(market, group, MKT_TIMED_OUT,
                       "no further version of '%s' within %.1f s, and its reader has had all; raise "

@@ -58,6 +58,8 @@ void mkt_stream_put(struct mkt_market *market, struct stream *stream)
 {
     if (!stream || --stream->references > 0 || (stream->is_patterned && stream->ended))
         return;
+    for (uint32_t place = 0; place < stream->count; place++)
+        market->leaving_readers -= stream->reader[place].state == READER_LEAVING;
     HASH_DEL(market->streams, stream);
     free(stream->key);
     free(stream->reader);
@@ -404,16 +406,19 @@ static bool is_ruled(const struct mkt_stream_rule *rule)
     return rule->consumed || rule->queue > 0 || rule->end_after > 0;
 }
 
-static void begin_anew(struct stream *stream)
+static void begin_anew(struct mkt_market *market, struct stream *stream)
 {
     if (!stream || !stream->ended)
         return;
+    stream->references++;
     stream->ended = false;
     stream->published = 0;
+    mkt_stream_put(market, stream);
 }
 
-static void take_rule(struct stream *stream, const struct group *group)
+static void take_rule(struct mkt_market *market, struct stream *stream, const struct group *group)
 {
+    market->has_stream_news = true;
     stream->consumed = group->stream.consumed || group->stream.queue > 0;
     stream->readers_wanted = group->stream.readers;
     stream->queue = group->stream.queue;
@@ -427,7 +432,7 @@ enum mkt_status mkt_stream_write(struct mkt_market *market, struct group *group,
     struct stream *stream = group->set ? find_key(market, group->set) : NULL;
     enum mkt_status status = MKT_OK;
 
-    begin_anew(stream); /* also where it is only known that it ended */
+    begin_anew(market, stream); /* also where it is only known that it ended */
     if (!object->stream && is_ruled(&group->stream) && group->set) {
         status = get_by_pattern(market, group->set, &stream);
         if (status != MKT_OK)
@@ -438,9 +443,9 @@ enum mkt_status mkt_stream_write(struct mkt_market *market, struct group *group,
     stream = object->stream;
     if (!stream)
         return MKT_OK;
-    begin_anew(stream);
+    begin_anew(market, stream);
     if (is_ruled(&group->stream))
-        take_rule(stream, group);
+        take_rule(market, stream, group);
     return attend(market, group->member[0].session, stream, -1);
 }
 
@@ -546,6 +551,18 @@ static void pass_over(const struct group *group, struct object *object, int32_t 
     }
 }
 
+/* Programs under one name may want different things: the last that came counts. */
+static void take_wish(struct mkt_market *market, struct reader *reader, const struct group *group)
+{
+    uint32_t every = group->stream.every > 0 ? group->stream.every : 1;
+
+    if (reader->deliver == group->stream.deliver && reader->every == every)
+        return;
+    reader->deliver = group->stream.deliver;
+    reader->every = every;
+    market->has_stream_news = true;
+}
+
 static enum mkt_status join(struct mkt_market *market, struct group *group, struct stream *stream,
                             struct object *object, struct mkt_error *error)
 {
@@ -561,8 +578,8 @@ static enum mkt_status join(struct mkt_market *market, struct group *group, stru
         place = (int32_t)stream->count - 1;
     }
     struct reader *reader = &stream->reader[place];
-    reader->deliver = group->stream.deliver;
-    reader->every = group->stream.every > 0 ? group->stream.every : 1;
+    if (is_new || group->state != GROUP_WAITING)
+        take_wish(market, reader, group);
     if (is_new && reader->deliver != MKT_DELIVER_LATEST)
         reader->skipped = reader->untold = count_missed(reader, object);
     if (attend(market, session, stream, place) != MKT_OK)
