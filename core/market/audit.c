@@ -148,26 +148,36 @@ static void audit_members(struct audit *audit, const struct group *group)
           "commits of file %llu wait for ever", (unsigned long long)group->file);
 }
 
-static void audit_waiting(struct audit *audit, const struct group *group)
+/* It waits for a version, or for a place in a queue. */
+static void audit_stream_waiting(struct audit *audit, const struct group *group)
 {
     char text[MKT_STREAM_TEXT_BYTES];
-    bool differs;
     struct owned_name name = group->name;
+    bool differs;
     const struct object *object = mkt_object_by_client_name(audit->market, &name, &differs);
-    const struct version *newest = object && !differs ? mkt_version_visible(object) : NULL;
+    const struct stream *stream = mkt_stream_find(audit->market, group, object);
 
-    if (group->intent != MKT_INTENT_READ && group->intent != MKT_INTENT_LOAD) {
+    if (group->intent != MKT_INTENT_READ) {
         AUDIT(audit, mkt_stream_is_full(audit->market, group, object, text),
               "a writer of '%s' waits though its stream's queue has a place", group->name.path);
         return;
     }
-    if (group->intent == MKT_INTENT_READ && group->stream.deliver > MKT_DELIVER_LATEST) {
-        const struct stream *stream = mkt_stream_find(audit->market, group, object);
+    AUDIT(audit, !object || !stream || group->version != 0 || !mkt_stream_pick(group, object),
+          "a reader of '%s' waits for a version that is there", group->name.path);
+    /* Of a path without a stub the object that it waits for isn't found by its name. */
+    AUDIT(audit, group->waits_on[0] || !mkt_stream_is_over(audit->market, stream),
+          "a reader of '%s' waits though its stream has ended", group->name.path);
+}
 
-        AUDIT(audit, !newest || group->version != 0 || !stream || !mkt_stream_pick(group, object),
-              "a reader of '%s' waits for a version that is there", group->name.path);
-        AUDIT(audit, !mkt_stream_is_over(audit->market, stream),
-              "a reader of '%s' waits though its stream has ended", group->name.path);
+static void audit_waiting(struct audit *audit, const struct group *group)
+{
+    bool differs;
+    const struct object *object = mkt_object_by_name(audit->market, &group->name, &differs);
+    const struct version *newest = object && !differs ? mkt_version_visible(object) : NULL;
+
+    if (group->intent != MKT_INTENT_LOAD &&
+        (group->intent != MKT_INTENT_READ || group->stream.deliver > MKT_DELIVER_LATEST)) {
+        audit_stream_waiting(audit, group);
         return;
     }
     AUDIT(audit, !newest || group->version != 0 || newest->published_ms < group->after_ms,

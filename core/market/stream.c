@@ -426,13 +426,27 @@ static void take_rule(struct mkt_market *market, struct stream *stream, const st
     stream->keep = group->keep;
 }
 
+/* Also those of which only the end is known. */
+static void begin_all_anew(struct mkt_market *market, const struct object *object)
+{
+    struct stream *stream, *next;
+
+    HASH_ITER (hh, market->streams, stream, next) {
+        const struct mkt_rule rule = {.pattern = stream->key};
+
+        if (stream->is_patterned && stream->ended &&
+            mkt_rule_matches(&rule, object->name.path, NULL))
+            begin_anew(market, stream);
+    }
+}
+
 enum mkt_status mkt_stream_write(struct mkt_market *market, struct group *group,
                                  struct object *object)
 {
-    struct stream *stream = group->set ? find_key(market, group->set) : NULL;
     enum mkt_status status = MKT_OK;
+    struct stream *stream;
 
-    begin_anew(market, stream); /* also where it is only known that it ended */
+    begin_all_anew(market, object);
     if (!object->stream && is_ruled(&group->stream) && group->set) {
         status = get_by_pattern(market, group->set, &stream);
         if (status != MKT_OK)
@@ -658,6 +672,20 @@ static void note_read(struct version *version, const struct reader *reader, uint
     }
 }
 
+/* Another group has it open under the same name. */
+static bool is_open_elsewhere(const struct mkt_market *market, const struct version *version,
+                              int32_t place)
+{
+    const struct group *group, *next;
+
+    HASH_ITER (hh, market->groups, group, next) {
+        if (group->state == GROUP_READING && group->version_open == version &&
+            group->reader_place == place)
+            return true;
+    }
+    return false;
+}
+
 void mkt_stream_leave(struct mkt_market *market, struct group *group)
 {
     struct version *version = group->version_open;
@@ -670,7 +698,7 @@ void mkt_stream_leave(struct mkt_market *market, struct group *group)
     uint64_t bit = UINT64_C(1) << place;
     if (group->closed == group->size)
         note_read(version, &stream->reader[place], bit);
-    else if (!(version->read & bit))
+    else if (!(version->read & bit) && !is_open_elsewhere(market, version, place))
         version->had &= ~bit;
     retain(market, stream);
 }

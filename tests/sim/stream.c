@@ -197,6 +197,8 @@ void stream_delivered(const struct process *process, const struct mkt_msg_opened
     if (process->rank != 0 || process->program->reader == 0 || opened->file == 0 ||
         job->stream.deliver == MKT_DELIVER_LATEST)
         return;
+    sim_trace("%s (process %u, deliver %u) gets version %d", names[reader], process->number,
+              job->stream.deliver, (int)opened->version);
     note_presence(reader);
     uint64_t last = last_of(opened->object, reader);
     bool again = take_lost(opened, reader);
@@ -232,6 +234,7 @@ void stream_closed(const struct process *process, uint64_t file)
 
     if (!delivery)
         return;
+    sim_trace("process %u has closed version %d", process->number, (int)delivery->number);
     delivery->closed |= 1u << process->rank;
     if (delivery->closed == (1u << process->program->size) - 1)
         delivery->state = DELIVERY_READ;
