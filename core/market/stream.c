@@ -204,9 +204,14 @@ void mkt_stream_forget(struct mkt_market *market, struct session *session)
 
 /* ---- what a version still is to whom ---- */
 
+static bool is_wanted(uint32_t deliver, uint32_t every, const struct version *version)
+{
+    return deliver != MKT_DELIVER_EVERY || (version->step - 1) % every == 0;
+}
+
 static bool is_for(const struct reader *reader, const struct version *version)
 {
-    return reader->deliver != MKT_DELIVER_EVERY || (version->step - 1) % reader->every == 0;
+    return is_wanted(reader->deliver, reader->every, version);
 }
 
 static bool has_read(const struct stream *stream, uint32_t place, const struct version *version)
@@ -629,15 +634,14 @@ enum mkt_status mkt_stream_join(struct mkt_market *market, struct group *group,
 
 struct version *mkt_stream_pick(const struct group *group, const struct object *object)
 {
-    const struct reader *reader;
+    uint32_t every = group->stream.every > 0 ? group->stream.every : 1;
     struct version *version;
 
     if (group->reader_place < 0)
         return NULL;
-    reader = &object->stream->reader[group->reader_place];
     DL_FOREACH (object->versions, version) {
         if (version->stream && !(version->had >> group->reader_place & 1) &&
-            is_for(reader, version))
+            is_wanted(group->stream.deliver, every, version))
             return version;
     }
     return NULL;
