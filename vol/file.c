@@ -194,7 +194,7 @@ static void *enter_market(struct opening *opening, const struct mkt_opened *open
     opening->early_object = NULL;
     opening->early = NULL;
     if (!file) {
-        mkt_client_close(opening->client, opened->file);
+        mkt_client_close_unread(opening->client, opened->file);
         mkt_vol_context_put_waiter(opening->client);
         mkt_vol_fail(H5E_RESOURCE, H5E_NOSPACE, "out of memory to open %s", opening->path);
         return NULL;

@@ -119,6 +119,8 @@ enum mkt_status mkt_client_is_complete(const char *path, struct mkt_error *error
 
 /* A reader is done, or a writer goes without publishing. */
 void mkt_client_close(struct mkt_client *client, uint64_t file);
+/* The same for one that the program never got: a stream delivers it again. */
+void mkt_client_close_unread(struct mkt_client *client, uint64_t file);
 /* A writer's last close on this rank. `failure` not NULL poisons the version with that text. Rank 0
  * gives the image (copied into the market) and the arrays that live. *version_out: the published
  * one. Waits for the whole group. */

@@ -331,7 +331,7 @@ static enum mkt_status take_opened(struct opening *opening, const struct mkt_msg
     if (status == MKT_OK && reply->index.length > 0)
         status = mkt_client_map(client, &reply->index, false, &index, error);
     if (status != MKT_OK) {
-        mkt_client_close(client, reply->file);
+        mkt_client_close_unread(client, reply->file);
         return status;
     }
     opened.image = image;

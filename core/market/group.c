@@ -578,7 +578,7 @@ void mkt_group_close(struct mkt_market *market, struct session *session, const s
         return;
     struct group *group = member->group;
     if (group->state == GROUP_READING) {
-        group->closed += member->state == MEMBER_ACTIVE;
+        group->closed += member->state == MEMBER_ACTIVE && !msg->file.unread;
         mkt_member_done(market, member);
     } else if (group->state == GROUP_WRITING && member->state != MEMBER_COMMITTING) {
         mkt_member_text(member, who);

@@ -247,6 +247,7 @@ static void walk_request(struct mkt_codec *codec, struct mkt_msg *msg)
         break;
     case MKT_MSG_CLOSE:
         mkt_codec_u64(codec, &msg->file.file);
+        mkt_codec_bool(codec, &msg->file.unread);
         break;
     case MKT_MSG_WITHDRAW:
         walk_name(codec, &msg->withdraw.name);

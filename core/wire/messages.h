@@ -310,6 +310,7 @@ struct mkt_msg_version { /* COMMITTED */
 };
 struct mkt_msg_file { /* CLOSE: a reader is done, or a writer goes without publishing */
     uint64_t file;
+    bool unread; /* the program never got it: to a stream's reader it is to be delivered again */
 };
 struct mkt_msg_withdraw {
     struct mkt_name name;

@@ -211,6 +211,7 @@ static void find_published(void)
 
         if (!have_all_committed(process->program) || process->program->hostile ||
             process->program->job[process->job].durability != MKT_DURABILITY_CLOSE ||
+            process->program->job[process->job].unchanged ||
             is_known(process->program->job[process->job].attempt, process->round))
             continue;
         mkt_market_each_version(world.market, process->opened.object, find_newest, &newest);

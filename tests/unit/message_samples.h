@@ -145,6 +145,9 @@ static inline void sample_small(uint64_t *state, struct message_sample *sample)
         msg->opened.source = MKT_SOURCE_NATIVE + (uint32_t)random_below(state, 3);
         msg->opened.notice = sample_text(state, sample);
         break;
+    case MKT_MSG_CLOSE:
+        msg->file.unread = random_below(state, 2) == 1;
+        break;
     case MKT_MSG_RELEASE:
         msg->release.count = (uint32_t)random_below(state, 9);
         sample_fill(state, sample->extents, sizeof(sample->extents));

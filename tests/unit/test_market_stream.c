@@ -63,7 +63,7 @@ static struct mkt_msg read_msg(const char *leaf, enum mkt_deliver deliver, const
 
 static void close_file(uint64_t session, uint64_t file)
 {
-    say(session, (struct mkt_msg){.type = MKT_MSG_CLOSE, .file = {file}});
+    say(session, (struct mkt_msg){.type = MKT_MSG_CLOSE, .file = {.file = file}});
 }
 
 /* Opens, is given that version, and closes it. */
@@ -258,6 +258,21 @@ static void test_ranks_of_a_group_get_the_same_version(void **state)
             close_file(2 + rank, file.file);
         }
     }
+}
+
+/* The open failed after all, on its way to the program. */
+static void test_version_that_its_program_never_got_is_delivered_again(void **state)
+{
+    struct mkt_msg next = read_msg("out.h5", MKT_DELIVER_NEXT, "a");
+    struct mkt_msg unread = {.type = MKT_MSG_CLOSE, .file = {.unread = true}};
+
+    (void)state;
+    write_versions(1, write_msg("out.h5", "out.h5", 5), 2);
+    say(2, next);
+    unread.file.file = opened(2).file;
+    say(2, unread);
+    reads(2, next, 1);
+    reads(2, next, 2);
 }
 
 /* Read is what all ranks have closed. */
@@ -550,6 +565,7 @@ int main(void)
         STREAM_TEST(test_all_keeps_nothing_for_a_reader_that_has_gone),
         STREAM_TEST(test_every_gives_the_first_and_each_nth_after_it),
         STREAM_TEST(test_ranks_of_a_group_get_the_same_version),
+        STREAM_TEST(test_version_that_its_program_never_got_is_delivered_again),
         STREAM_TEST(test_group_that_loses_a_rank_has_not_read),
         STREAM_TEST(test_too_many_readers_are_refused_by_name),
         STREAM_TEST(test_consumed_versions_go_but_for_the_newest),
