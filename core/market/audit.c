@@ -164,7 +164,8 @@ static void audit_stream_waiting(struct audit *audit, const struct group *group)
         return;
     }
     /* Who looked at the path before its stub was there may wait for an object that its name doesn't
-     * lead to. */
+     * lead to; and to whose name it doesn't now, it may again later. */
+    object = mkt_object_by_name(audit->market, &group->name, &differs);
     if (!object || group->version != 0)
         return;
     AUDIT(audit, !stream || !mkt_stream_pick(group, object),

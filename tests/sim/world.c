@@ -526,6 +526,7 @@ void world_reconnect(void)
         mkt_market_answer_again(world.market, process->session);
     }
     world.answers_again = false;
+    find_published();
 }
 
 static void make_paths(void)

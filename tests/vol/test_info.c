@@ -99,7 +99,9 @@ static void test_info_to_str_comes_back_the_same(void **state)
         mkt_vol_info_free(copy);
         free(text);
         free(info.config);
+        free(info.reader);
         free(again.config);
+        free(again.reader);
     }
 }
 
