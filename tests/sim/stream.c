@@ -32,7 +32,9 @@ struct delivery {
 static struct {
     struct delivery delivery[MAX_DELIVERIES];
     unsigned deliveries;
-    uint64_t absent_ms[STREAM_READERS]; /* when its last process went; 0: one is there */
+    uint64_t absent_ms[STREAM_READERS]; /* since it got something the last time, when its first
+                                           process went; 0: none did */
+    uint64_t left_ms[STREAM_READERS];   /* when its last process went; 0: none did */
     bool was_gone[STREAM_READERS];      /* it may have missed some */
     bool is_ended;                      /* somebody may have ended a stream */
 } model;
@@ -259,6 +261,8 @@ void stream_session_ended(const struct process *process)
     if (delivery && !(delivery->closed >> process->rank & 1))
         delivery->state = DELIVERY_LOST;
     /* As the market sees it: by rank 0 of each program that came. */
+    if (reader > 0 && process->rank == 0)
+        model.left_ms[reader - 1] = world.now;
     if (reader > 0 && process->rank == 0 && model.absent_ms[reader - 1] == 0)
         model.absent_ms[reader - 1] = world.now;
 }
@@ -270,41 +274,54 @@ void stream_check_end(const struct process *process)
 }
 
 struct counted {
-    unsigned known;
+    unsigned known, present;
 };
 
 static void count_reader(void *context, const struct mkt_reader_info *info)
 {
     struct counted *counted = context;
 
-    (void)info;
     counted->known++;
+    for (unsigned reader = 0; reader < STREAM_READERS; reader++) {
+        if (strcmp(info->name, names[reader]) == 0)
+            counted->present += is_present(reader) ||
+                                world.now - model.left_ms[reader] < world.limits.reader_grace_ms;
+    }
+}
+
+/* All ranks of a writer have asked, and have no answer. */
+static bool waits_for_a_place(const struct program *program)
+{
+    for (unsigned r = 0; r < program->size; r++) {
+        const struct process *process = program->rank[r];
+
+        if (!process->exists || process->ended || process->job >= program->jobs ||
+            program->job[process->job].kind != JOB_WRITE ||
+            program->job[process->job].stream.queue == 0 || process->waits_for != MKT_MSG_OPENED ||
+            !process->delivered || process->cancelled || process->to_client.count > 0)
+            return false;
+    }
+    return !program->is_archiver;
 }
 
 /* All readers that the stream knows have gone, and no more are to come: the queue has a place. */
 void stream_check_waits(void)
 {
     for (unsigned p = 0; p < world.programs; p++) {
-        const struct process *process = world.program[p].rank[0];
-        const struct path *path;
-        struct mkt_stream_info info;
+        const struct program *program = &world.program[p];
         struct counted counted = {0};
-        bool anybody = false;
+        struct mkt_stream_info info;
 
-        if (world.program[p].is_archiver || process->ended ||
-            process->waits_for != MKT_MSG_OPENED || !process->delivered ||
-            process->to_client.count > 0 || process->job >= world.program[p].jobs ||
-            world.program[p].job[process->job].kind != JOB_WRITE ||
-            world.program[p].job[process->job].stream.queue == 0 || world.program[p].size > 1)
+        if (!waits_for_a_place(program))
             continue;
-        path = &world.path[world.program[p].job[process->job].path];
-        for (unsigned reader = 0; reader < STREAM_READERS; reader++)
-            anybody |= is_present(reader) ||
-                       world.now - model.absent_ms[reader] < world.limits.reader_grace_ms;
-        if (anybody || !mkt_market_stream(world.market, path->object, &info))
+        const struct process *process = program->rank[0];
+        const struct mkt_name *name = &program->job[process->job].name;
+        uint8_t object[MKT_ID_BYTES];
+        if (!mkt_market_resolve(world.market, name, object) ||
+            !mkt_market_stream(world.market, object, &info) || info.unread < info.queue)
             continue;
-        mkt_market_each_reader(world.market, path->object, count_reader, &counted);
-        SIM_CHECK(counted.known < (info.readers > 0 ? info.readers : 1),
+        mkt_market_each_reader(world.market, object, count_reader, &counted);
+        SIM_CHECK(counted.present > 0 || counted.known < (info.readers > 0 ? info.readers : 1),
                   "a writer waits for readers that have gone");
     }
 }
