@@ -285,11 +285,19 @@ static bool is_begun(const struct object *object)
     return object->versions && mkt_version_newest(object)->hidden;
 }
 
-/* A named reader that has had all that is there. */
-static bool has_had_all(const struct group *group, const struct object *object)
+static bool is_stream_reader(const struct group *group)
 {
-    return object && object->steps > 0 && group->version == 0 &&
-           group->stream.deliver > MKT_DELIVER_LATEST;
+    return group->version == 0 && group->stream.deliver > MKT_DELIVER_LATEST;
+}
+
+/* It has had all that is there. */
+static void fail_follow(struct mkt_market *market, struct group *group, uint64_t now_ms)
+{
+    mkt_open_fail(market, group, MKT_TIMED_OUT,
+                  "no further version of '%s' within %.1f s, and its reader has had all; raise "
+                  "`wait` if its writer takes longer, or let the writer end the stream (`end`, "
+                  "`h5market end`)",
+                  mkt_path_text(group->name.path), (double)(now_ms - group->started_ms) / 1000);
 }
 
 /* No version of the object will do now. */
@@ -300,7 +308,7 @@ static void read_wait_or_fail(struct mkt_market *market, struct group *group,
     bool lost = object && group->version != 0 && group->version <= object->last_version;
     bool written = object && object->writer && !lost;
     bool begun = object && !lost && !written && is_begun(object);
-    bool follows = has_had_all(group, object);
+    bool follows = is_stream_reader(group) && object && object->steps > 0;
 
     if (written && is_loading(object)) {
         answer_native(market, group);
@@ -324,8 +332,10 @@ static void read_wait_or_fail(struct mkt_market *market, struct group *group,
     }
     if ((written || begun || follows) && group->writer_timeout_ms > wait_ms)
         wait_ms = group->writer_timeout_ms;
-    if (lost || (wait_ms == 0 && !written && !begun && !follows) ||
-        add_ms(group->started_ms, wait_ms) < now_ms)
+    bool is_over = add_ms(group->started_ms, wait_ms) < now_ms;
+    if (follows && is_over && !written)
+        fail_follow(market, group, now_ms);
+    else if (lost || is_over || (wait_ms == 0 && !written && !begun && !follows))
         fail_not_found(market, group, object);
     else
         wait_until(market, group, add_ms(group->started_ms, wait_ms));
@@ -344,11 +354,6 @@ static void displace(struct mkt_market *market, struct object *object)
     mkt_object_retire_all(market, object);
     if (!object->writer)
         mkt_object_settle(market, object, "another file was put in its place");
-}
-
-static bool is_stream_reader(const struct group *group)
-{
-    return group->version == 0 && group->stream.deliver > MKT_DELIVER_LATEST;
 }
 
 static void fail_end(struct mkt_market *market, struct group *group)
@@ -523,9 +528,17 @@ static void begin_writing(struct mkt_market *market, struct group *group, struct
     bool is_consumed = group->stream.consumed || group->stream.queue > 0;
     const char *set = group->set && !is_consumed ? group->set : "";
 
-    if (mkt_stream_write(market, group, object) != MKT_OK ||
-        mkt_object_set_retention(market, object, set, group->keep) != MKT_OK) {
-        fail_out_of_memory(market, group);
+    enum mkt_status status = mkt_stream_write(market, group, object);
+    if (status == MKT_OK)
+        status = mkt_object_set_retention(market, object, set, group->keep);
+    if (status != MKT_OK) {
+        if (status == MKT_NO_SPACE)
+            mkt_open_fail(market, group, status,
+                          "'%s' was not opened: the market knows as many streams as it may (twice "
+                          "`max_objects`)",
+                          mkt_path_text(group->name.path));
+        else
+            fail_out_of_memory(market, group);
         mkt_object_settle(market, object, "it was never written");
         return;
     }
@@ -878,12 +891,8 @@ void mkt_open_tick(struct mkt_market *market, struct group *group, uint64_t now_
         answer_native(market, group);
     else if (group->intent != MKT_INTENT_READ)
         look_at_queue(market, group, now_ms);
-    else if (group->reader_place >= 0 && !group->waits_on[0])
-        mkt_open_fail(market, group, MKT_TIMED_OUT,
-                      "no further version of '%s' within %.1f s, and its reader has had all; raise "
-                      "`wait` if its writer takes longer, or let the writer end the stream (`end`, "
-                      "`h5market end`)",
-                      path, waited);
+    else if (is_stream_reader(group) && group->reader_place >= 0 && !group->waits_on[0])
+        fail_follow(market, group, now_ms);
     else if (group->waits_on[0])
         mkt_open_fail(market, group, MKT_TIMED_OUT,
                       "no version of '%s' within %.1f s: waited for %s to close it; raise "

@@ -123,6 +123,20 @@ static void test_next_gives_each_version_once_in_order(void **state)
     assert_int_equal(opened(2).version, 4);
 }
 
+static void test_reader_that_has_had_all_times_out(void **state)
+{
+    struct mkt_msg next = read_msg("out.h5", MKT_DELIVER_NEXT, "a");
+
+    (void)state;
+    write_version(1, write_msg("out.h5", "", 0));
+    reads(2, next, 1);
+    say(2, next);
+    pass(299);
+    has_no_answer(2);
+    pass(1);
+    take_error(2, MKT_TIMED_OUT, "no further version of 'out.h5' within 0.3 s");
+}
+
 static void test_latest_is_as_without_a_stream(void **state)
 {
     struct mkt_msg write = write_msg("out.h5", "out.h5", 0);
@@ -557,6 +571,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STREAM_TEST(test_next_gives_each_version_once_in_order),
+        STREAM_TEST(test_reader_that_has_had_all_times_out),
         STREAM_TEST(test_latest_is_as_without_a_stream),
         STREAM_TEST(test_position_outlives_the_readers_process),
         STREAM_TEST(test_version_of_a_dead_reader_is_delivered_again),
