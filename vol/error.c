@@ -43,6 +43,8 @@ static hid_t minor_of(enum mkt_status status)
     switch (status) {
     case MKT_NOT_FOUND:
         return H5E_NOTFOUND;
+    case MKT_END:
+        return H5E_CANTNEXT;
     case MKT_EXISTS:
         return H5E_FILEEXISTS;
     case MKT_BUSY:

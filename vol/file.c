@@ -194,7 +194,7 @@ static void *enter_market(struct opening *opening, const struct mkt_opened *open
     opening->early_object = NULL;
     opening->early = NULL;
     if (!file) {
-        mkt_client_close(opening->client, opened->file);
+        mkt_client_close_unread(opening->client, opened->file);
         mkt_vol_context_put_waiter(opening->client);
         mkt_vol_fail(H5E_RESOURCE, H5E_NOSPACE, "out of memory to open %s", opening->path);
         return NULL;
@@ -347,6 +347,10 @@ static enum mkt_status ask(struct opening *opening, struct mkt_opened *opened_ou
         /* Native couldn't open it, and had its reasons. */
         .as_on_disk = opening->may_be_search && !mkt_vol_context_is_default(),
         .after_start = info && info->after_start,
+        .deliver = info ? info->deliver : 0,
+        .every = info ? info->every : 0,
+        .reader = info ? info->reader : NULL,
+        .is_reader = true,
         .interrupted = is_interrupted,
         .meanwhile = create_early,
         .context = &asking};
@@ -376,6 +380,8 @@ static int errno_of(const struct opening *opening, enum mkt_status status)
                    : ENOENT;
     case MKT_EXISTS:
         return EEXIST;
+    case MKT_END:
+        return ENODATA;
     case MKT_BUSY:
         return EAGAIN;
     case MKT_DENIED:
@@ -393,7 +399,7 @@ static void *fail_open(const struct opening *opening, enum mkt_status status,
     int number = errno_of(opening, status);
     error->status = status;
     if (number) {
-        mkt_vol_fail(H5E_FILE, H5E_CANTOPENFILE,
+        mkt_vol_fail(H5E_FILE, status == MKT_END ? H5E_CANTNEXT : H5E_CANTOPENFILE,
                      "unable to open file: name = '%s', errno = %d, error message = '%s': %s",
                      opening->path, number, strerror(number), error->text);
         errno = number;
@@ -550,7 +556,8 @@ static enum mkt_vol_verdict vote(struct opening *opening, bool failed)
 static void *open_by_rule(struct opening *opening)
 {
     bool writes = opening->intent != MKT_INTENT_READ;
-    bool waits = opening->info && opening->info->wait_ms > 0;
+    bool waits = opening->info &&
+                 (opening->info->wait_ms > 0 || opening->info->deliver > MKT_DELIVER_LATEST);
     bool start = writes || waits || mkt_vol_context_configured(opening->info);
     bool failed = false;
     connect_rank(opening, start, &failed);

@@ -33,7 +33,7 @@ struct mkt_vol_file_state {
     uint64_t serial; /* at its end */
     enum mkt_vol_driver driver;
     struct mkt_vol_group group;
-    bool created;
+    bool created, entered;
     bool released, settled;
     struct mkt_file_identity
         stand; /* what stood at the path when it was opened, for a second open of it */

@@ -107,6 +107,7 @@ void mkt_vol_file_enter(struct mkt_vol_file *file, const struct mkt_file_identit
     struct mkt_vol_file_state *state = file->state;
     state->stand = stand->ino != 0 ? *stand : stand_at(file->path);
     state->next = open_files;
+    state->entered = true;
     open_files = state;
 }
 
@@ -205,8 +206,12 @@ static void end(struct mkt_vol_file *file)
     struct mkt_vol_file_state *state = file->state;
     unlist(state);
     mkt_vol_arrays_destroy(file->arrays);
-    if (file->handle != 0 && state->owner == getpid() && !state->settled)
-        mkt_client_close(file->client, file->handle);
+    if (file->handle != 0 && state->owner == getpid() && !state->settled) {
+        if (state->entered)
+            mkt_client_close(file->client, file->handle);
+        else
+            mkt_client_close_unread(file->client, file->handle);
+    }
     mkt_vol_image_destroy(file->image);
     mkt_vol_context_put_waiter(file->client);
     mkt_vol_group_fini(&state->group);

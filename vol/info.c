@@ -9,9 +9,11 @@
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/wire/messages.h"
 #include "vol/callbacks.h"
 
 #define MAX_WAIT_S 1e9
+#define MAX_EVERY  1000000u
 
 static const struct mkt_vol_info defaults = {.wait_ms = -1};
 
@@ -42,6 +44,34 @@ static bool parse_after(const char *value, struct mkt_vol_info *info)
     return strcmp(value, "start") == 0;
 }
 
+static bool parse_deliver(const char *value, struct mkt_vol_info *info)
+{
+    static const char *const words[] = {"", "latest", "next", "all"};
+    char *end;
+    for (uint32_t i = MKT_DELIVER_LATEST; i < MKT_DELIVER_EVERY; i++) {
+        if (strcmp(value, words[i]) == 0) {
+            info->deliver = i;
+            return true;
+        }
+    }
+    if (strncmp(value, "every:", 6) != 0 || value[6] < '1' || value[6] > '9')
+        return false;
+    unsigned long every = strtoul(value + 6, &end, 10);
+    if (*end || every > MAX_EVERY)
+        return false;
+    info->deliver = MKT_DELIVER_EVERY;
+    info->every = (uint32_t)every;
+    return true;
+}
+
+static bool parse_reader(const char *value, struct mkt_vol_info *info)
+{
+    free(info->reader);
+    size_t length = strlen(value);
+    info->reader = length > 0 && length < MKT_READER_NAME_BYTES ? strdup(value) : NULL;
+    return info->reader != NULL;
+}
+
 static bool parse_config(const char *value, struct mkt_vol_info *info)
 {
     free(info->config);
@@ -57,6 +87,8 @@ static const struct {
     {"wait", "seconds, 0 or more", parse_wait},
     {"version", "a number from 1", parse_version},
     {"after", "`start`", parse_after},
+    {"deliver", "latest, next, all or every:N", parse_deliver},
+    {"reader", "a name of 1 to 63 characters", parse_reader},
     {"config", "a path", parse_config},
 };
 
@@ -74,8 +106,9 @@ static bool parse_word(char *word, struct mkt_vol_info *info, char *reason, size
         snprintf(reason, capacity, "`%s` needs a value: %s", word, keys[i].shape);
         return false;
     }
-    snprintf(reason, capacity,
-             "`%s` is unknown; known are wait=, version=, after= and config=", word);
+    snprintf(
+        reason, capacity,
+        "`%s` is unknown; known are wait=, version=, after=, deliver=, reader= and config=", word);
     return false;
 }
 
@@ -96,8 +129,10 @@ bool mkt_vol_info_parse(const char *string, struct mkt_vol_info *info_out, char 
     free(copy);
     if (good)
         *info_out = info;
-    else
+    else {
         free(info.config);
+        free(info.reader);
+    }
     return good;
 }
 
@@ -112,7 +147,9 @@ void *mkt_vol_info_copy(const void *info)
     const struct mkt_vol_info *from = info;
     copy->config = from->config ? strdup(from->config) : NULL;
     copy->wrong = from->wrong ? strdup(from->wrong) : NULL;
-    if ((from->config && !copy->config) || (from->wrong && !copy->wrong)) {
+    copy->reader = from->reader ? strdup(from->reader) : NULL;
+    if ((from->reader && !copy->reader) || (from->config && !copy->config) ||
+        (from->wrong && !copy->wrong)) {
         mkt_vol_info_free(copy);
         return NULL;
     }
@@ -134,6 +171,12 @@ herr_t mkt_vol_info_cmp(int *order_out, const void *left, const void *right)
     if (!order)
         order = compare_numbers(a->after_start, b->after_start);
     if (!order)
+        order = compare_numbers(a->deliver, b->deliver);
+    if (!order)
+        order = compare_numbers(a->every, b->every);
+    if (!order)
+        order = strcmp(a->reader ? a->reader : "", b->reader ? b->reader : "");
+    if (!order)
         order = strcmp(a->config ? a->config : "", b->config ? b->config : "");
     if (!order)
         order = strcmp(a->wrong ? a->wrong : "", b->wrong ? b->wrong : "");
@@ -146,6 +189,7 @@ herr_t mkt_vol_info_free(void *info)
     struct mkt_vol_info *mine = info;
     if (mine) {
         free(mine->config);
+        free(mine->reader);
         free(mine->wrong);
     }
     free(mine);
@@ -156,14 +200,20 @@ herr_t mkt_vol_info_free(void *info)
 herr_t mkt_vol_info_to_str(const void *info, char **string_out)
 {
     const struct mkt_vol_info *from = info ? info : &defaults;
-    char wait[48] = "", version[48] = "";
+    static const char *const delivers[] = {"", " deliver=latest", " deliver=next", " deliver=all"};
+    char wait[48] = "", version[48] = "", every[48] = "";
     if (from->wait_ms >= 0)
         snprintf(wait, sizeof(wait), " wait=%" PRId64 ".%03d", from->wait_ms / 1000,
                  (int)(from->wait_ms % 1000));
     if (from->version)
         snprintf(version, sizeof(version), " version=%" PRIu64, from->version);
+    if (from->deliver == MKT_DELIVER_EVERY)
+        snprintf(every, sizeof(every), " deliver=every:%" PRIu32, from->every);
     char *string = NULL;
-    if (asprintf(&string, "%s%s%s%s%s", wait, version, from->after_start ? " after=start" : "",
+    if (asprintf(&string, "%s%s%s%s%s%s%s%s", wait, version,
+                 from->after_start ? " after=start" : "",
+                 from->deliver == MKT_DELIVER_EVERY ? every : delivers[from->deliver],
+                 from->reader ? " reader=" : "", from->reader ? from->reader : "",
                  from->config ? " config=" : "", from->config ? from->config : "") < 0)
         return -1;
     if (string[0] == ' ')

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a user writes behind the connector's name: `HDF5_VOL_CONNECTOR="market wait=60"`. Words,
- * separated by blanks: wait=SECONDS   a reader waits that long for a first version (else by rule)
- *   version=N      a reader opens version N, not the newest
- *   after=start    a reader skips versions that are older than its connection
- *   config=PATH    h5market.yaml (else H5MARKET_CONFIG)
+ * separated by blanks:
+ * - wait=SECONDS: a reader waits that long for a first version (else by rule)
+ * - version=N: a reader opens version N, not the newest
+ * - after=start: a reader skips versions that are older than its connection
+ * - deliver=WHICH: which version a stream's reader gets: latest, next, all, every:N (else by rule)
+ * - reader=NAME: its name there (else by rule, else its program's); none: it isn't counted
+ * - config=PATH: h5market.yaml (else H5MARKET_CONFIG)
  * HDF5 also opens files with no info at all (NULL): all by default.
  */
 #ifndef MKT_VOL_INFO_H
@@ -18,8 +21,10 @@ struct mkt_vol_info {
     int64_t wait_ms;  /* -1: by rule */
     uint64_t version; /* 0: the newest */
     bool after_start;
-    char *config; /* malloc'ed; NULL: not given */
-    char *wrong;  /* malloc'ed: why the string isn't understood, so no file can be opened */
+    uint32_t deliver, every; /* enum mkt_deliver, 0: by rule; of every:N */
+    char *reader;            /* malloc'ed; NULL: not given */
+    char *config;            /* malloc'ed; NULL: not given */
+    char *wrong; /* malloc'ed: why the string isn't understood, so no file can be opened */
 };
 
 /* False with a reason for a string that isn't understood. */

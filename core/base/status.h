@@ -10,24 +10,25 @@
 #include <stddef.h>
 
 /* name, text for people. The order is wire format: append only. */
-#define MKT_STATUS_TABLE(X)                    \
-    X(OK, "success")                           \
-    X(NOT_FOUND, "not found")                  \
-    X(EXISTS, "already exists")                \
-    X(BUSY, "held by another writer")          \
-    X(NO_SPACE, "no space left in the market") \
-    X(NO_MEMORY, "out of memory")              \
-    X(STALE, "stale, ask again")               \
-    X(TIMED_OUT, "timed out")                  \
-    X(PEER_DOWN, "the other side has gone")    \
-    X(IO_ERROR, "input/output error")          \
-    X(CORRUPT, "corrupt data")                 \
-    X(UNSUPPORTED, "not supported")            \
-    X(CANCELLED, "cancelled")                  \
-    X(INVALID, "invalid argument")             \
-    X(DENIED, "permission denied")             \
-    X(PROTOCOL, "protocol violation")          \
-    X(POISONED, "the version was spoilt by an earlier failure")
+#define MKT_STATUS_TABLE(X)                                     \
+    X(OK, "success")                                            \
+    X(NOT_FOUND, "not found")                                   \
+    X(EXISTS, "already exists")                                 \
+    X(BUSY, "held by another writer")                           \
+    X(NO_SPACE, "no space left in the market")                  \
+    X(NO_MEMORY, "out of memory")                               \
+    X(STALE, "stale, ask again")                                \
+    X(TIMED_OUT, "timed out")                                   \
+    X(PEER_DOWN, "the other side has gone")                     \
+    X(IO_ERROR, "input/output error")                           \
+    X(CORRUPT, "corrupt data")                                  \
+    X(UNSUPPORTED, "not supported")                             \
+    X(CANCELLED, "cancelled")                                   \
+    X(INVALID, "invalid argument")                              \
+    X(DENIED, "permission denied")                              \
+    X(PROTOCOL, "protocol violation")                           \
+    X(POISONED, "the version was spoilt by an earlier failure") \
+    X(END, "end of stream")
 
 enum mkt_status {
 #define MKT_STATUS_ENUM(name, text) MKT_##name,

@@ -31,6 +31,7 @@ struct mkt_cli_command {
 int mkt_cli_ls(int argc, char **argv);
 int mkt_cli_stat(int argc, char **argv);
 int mkt_cli_top(int argc, char **argv);
+int mkt_cli_end(int argc, char **argv);
 int mkt_cli_rm(int argc, char **argv);
 int mkt_cli_load(int argc, char **argv);
 int mkt_cli_save(int argc, char **argv);

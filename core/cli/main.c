@@ -11,6 +11,7 @@ static const struct mkt_cli_command commands[] = {
     {"ls", "list the files in the market", mkt_cli_ls},
     {"stat", "show one file: versions, pieces, readers, writer", mkt_cli_stat},
     {"top", "watch what the market does: memory, rates, who waits, files", mkt_cli_top},
+    {"end", "say that no more versions of a stream will come", mkt_cli_end},
     {"rm", "withdraw files from the market", mkt_cli_rm},
     {"load", "bring HDF5 files on disk into memory", mkt_cli_load},
     {"save", "write a file of the market to disk as an HDF5 file", mkt_cli_save},

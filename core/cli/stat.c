@@ -40,7 +40,10 @@ static const struct argp argp = {
     "\v"
     "DATA is raw data of datasets, IMAGE the rest of the HDF5 file, INDEX what finds the pieces. "
     "The "
-    "newest version is marked with *. MEMORY of a file counts what versions share once. STATE: "
+    "newest version is marked with *. Of a stream the named readers stand below: VERSION is what "
+    "one got last, UNREAD how many versions of this file it has still to read, SKIPPED what went "
+    "before it came; who is `gone` isn't waited for. MEMORY of a file counts what versions share "
+    "once. STATE: "
     "`saved` on disk, `saving`, `unsaved` and to be saved, `failing` to be saved, or in `memory` "
     "only.",
     NULL,
@@ -80,6 +83,52 @@ static void print_versions(const json_t *versions)
     mkt_cli_table_destroy(table);
 }
 
+static void print_readers(const json_t *readers)
+{
+    static const char *const headings[] = {"READER",   "PROGRAM", ">PROCESS", "STATE",   "DELIVER",
+                                           ">VERSION", ">UNREAD", ">HAD",     ">SKIPPED"};
+    static const char *const counts[] = {"last_version", "unread", "delivered", "skipped"};
+    struct mkt_cli_table *table = mkt_cli_table_create(9, headings);
+    const json_t *reader;
+    for (size_t row = 0; (reader = json_array_get(readers, row)); row++) {
+        char text[4][24], pid[24], deliver[32];
+        const char *cells[9] = {mkt_cli_string(reader, "name"), mkt_cli_string(reader, "program"),
+                                pid, mkt_cli_string(reader, "state"), deliver};
+        uint64_t every = mkt_cli_number(reader, "every");
+        snprintf(pid, sizeof(pid), "%" PRIu64, mkt_cli_number(reader, "pid"));
+        snprintf(deliver, sizeof(deliver), "%s", mkt_cli_string(reader, "deliver"));
+        if (strcmp(deliver, "every") == 0)
+            snprintf(deliver, sizeof(deliver), "every %" PRIu64, every);
+        for (int i = 0; i < 4; i++) {
+            snprintf(text[i], sizeof(text[i]), "%" PRIu64, mkt_cli_number(reader, counts[i]));
+            cells[5 + i] = text[i];
+        }
+        mkt_cli_table_add(table, cells);
+    }
+    if (json_array_size(readers))
+        mkt_cli_table_print(table, stdout);
+    mkt_cli_table_destroy(table);
+}
+
+/* "plt*, queue 2 of 3 unread, 2 readers wanted, ended" */
+static void print_stream(const json_t *object)
+{
+    const json_t *stream = json_object_get(object, "stream");
+    uint64_t queue = mkt_cli_number(stream, "queue"), wanted = mkt_cli_number(stream, "readers");
+    const char *pattern = mkt_cli_string(stream, "pattern");
+    if (!json_is_object(stream))
+        return;
+    printf("stream   %s%s%" PRIu64 " unread", pattern, pattern[0] ? ", " : "",
+           mkt_cli_number(stream, "unread"));
+    if (queue > 0)
+        printf(" (queue %" PRIu64 ")", queue);
+    if (json_is_true(json_object_get(stream, "until_consumed")))
+        printf(", until %" PRIu64 " reader%s read it", wanted > 0 ? wanted : 1,
+               wanted > 1 ? "s have" : " has");
+    puts(json_is_true(json_object_get(stream, "ended")) ? ", ended" : "");
+    print_readers(json_object_get(object, "named_readers"));
+}
+
 static void print_file(const json_t *object)
 {
     char size[MKT_CLI_SHOWN_BYTES];
@@ -104,6 +153,7 @@ static void print_file(const json_t *object)
     if (mkt_cli_number(object, "newest_version") == 0)
         puts("no version is published yet: it appears when the writer closes the file");
     print_versions(json_object_get(object, "all_versions"));
+    print_stream(object);
     mkt_cli_print_failure(json_object_get(object, "saving"), mkt_cli_string(object, "path"));
 }
 

@@ -352,10 +352,10 @@ bool mkt_client_file_is_last_writer(const struct mkt_client *client, uint64_t fi
     return is_writer;
 }
 
-void mkt_client_close(struct mkt_client *client, uint64_t file)
+static void close_file(struct mkt_client *client, uint64_t file, bool unread)
 {
     struct mkt_error error;
-    struct mkt_msg msg = {.type = MKT_MSG_CLOSE, .file = {.file = file}};
+    struct mkt_msg msg = {.type = MKT_MSG_CLOSE, .file = {.file = file, .unread = unread}};
     if (file == 0 || mkt_client_check(client, &error) != MKT_OK)
         return;
     /* A failure marks the connection lost, and then the daemon closes the file by itself. */
@@ -367,4 +367,14 @@ void mkt_client_close(struct mkt_client *client, uint64_t file)
     if (status == MKT_OK)
         (void)!mkt_link_flush(&client->link, &error);
     mkt_fault_point("client.close-sent");
+}
+
+void mkt_client_close(struct mkt_client *client, uint64_t file)
+{
+    close_file(client, file, false);
+}
+
+void mkt_client_close_unread(struct mkt_client *client, uint64_t file)
+{
+    close_file(client, file, true);
 }

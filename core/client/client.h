@@ -64,8 +64,12 @@ struct mkt_open {
     uint32_t rank, size;
     int64_t wait_ms;  /* -1: by rule */
     uint64_t version; /* 0: newest */
-    bool as_on_disk;  /* a file on disk isn't brought into memory for this */
-    bool after_start; /* only versions published after this client connected */
+    uint32_t deliver; /* enum mkt_deliver; 0: by rule */
+    uint32_t every;
+    const char *reader; /* its name in a stream; NULL: by rule */
+    bool is_reader;     /* it counts as a reader of a stream: a program that reads HDF5 */
+    bool as_on_disk;    /* a file on disk isn't brought into memory for this */
+    bool after_start;   /* only versions published after this client connected */
     /* Called every 50 to 250 ms while it waits; true ends the wait with MKT_CANCELLED (the
      * library's global lock, Ctrl-C). May be NULL. */
     bool (*interrupted)(void *context);
@@ -85,6 +89,7 @@ struct mkt_opened {
     struct mkt_file_identity stand; /* rank 0's: what stands at the path now */
 };
 /* Resolves the path (stub, real file, place), leaves the stub for a create, asks, waits.
+ * MKT_END: a stream's reader has had all, and no more will come.
  * MKT_NOT_FOUND: nothing there (the caller lets native fail as it fails, or for a left-over stub
  * reports `error`); MKT_BUSY names the holder; MKT_EXISTS; MKT_TIMED_OUT; MKT_CANCELLED. What
  * native refuses for reasons of its own (no such folder, no permission, not a file) is answered by
@@ -115,6 +120,8 @@ enum mkt_status mkt_client_is_complete(const char *path, struct mkt_error *error
 
 /* A reader is done, or a writer goes without publishing. */
 void mkt_client_close(struct mkt_client *client, uint64_t file);
+/* The same for one that the program never got: a stream delivers it again. */
+void mkt_client_close_unread(struct mkt_client *client, uint64_t file);
 /* A writer's last close on this rank. `failure` not NULL poisons the version with that text. Rank 0
  * gives the image (copied into the market) and the arrays that live. *version_out: the published
  * one. Waits for the whole group. */
@@ -142,6 +149,11 @@ void mkt_client_withdraw_unheard(struct mkt_client *client, const char *path);
 enum mkt_status mkt_client_withdraw_replaced(struct mkt_client *client, const char *path,
                                              const uint8_t object[MKT_ID_BYTES],
                                              struct mkt_error *error);
+
+/* The stream of the file at the path, or of the files that a pattern matches (`path` NULL), has no
+ * more versions. *streams_out: how many files and patterns that was. MKT_NOT_FOUND: none. */
+enum mkt_status mkt_client_end(struct mkt_client *client, const char *path, const char *pattern,
+                               uint64_t *streams_out, struct mkt_error *error);
 
 /* ---- files on disk of what is in memory (mode BOTH) ---- */
 struct mkt_save_state {

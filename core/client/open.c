@@ -11,11 +11,16 @@
 #include "core/client/name.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define OPEN_MARGIN_MS 120000u /* beyond the daemon's own deadlines */
 #define STUB_TRIES     16
+/* A writer that waits for a place in a queue says so after the first, then after each next. */
+#define PATIENCE_FIRST_MS 2000u
+#define PATIENCE_NEXT_MS  30000u
 /* A larger file is brought in for a writer by `stage_in` only. */
 #define UNASKED_BYTES (64u << 20)
 
@@ -26,7 +31,8 @@ struct opening {
     struct mkt_rule rule;
     int stub_fd;
     bool made_stub, changed, interrupted;
-    uint64_t started_ms;
+    bool queued; /* it has said that it waits */
+    uint64_t started_ms, asked_ms;
 };
 
 static bool creates(const struct mkt_open *request)
@@ -171,6 +177,41 @@ static uint32_t clamp_ms(uint64_t ms)
     return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
 }
 
+/* What a reader asked for itself counts before the rule. */
+static void fill_reader(const struct opening *opening, struct mkt_stream_rule *stream)
+{
+    const struct mkt_open *request = opening->request;
+    const struct mkt_rule *rule = &opening->rule;
+    const char *reader = request->reader != NULL ? request->reader : rule->reader;
+    if (!request->is_reader || (reader != NULL && strcmp(reader, MKT_READER_NONE) == 0))
+        return;
+    stream->deliver = request->deliver != 0 ? request->deliver : rule->deliver;
+    stream->every = request->deliver != 0 ? request->every : rule->every;
+    if (stream->deliver == 0)
+        stream->deliver = MKT_DELIVER_LATEST;
+    stream->only = request->deliver == 0 && stream->deliver > MKT_DELIVER_LATEST;
+    if (reader != NULL)
+        stream->reader = (struct mkt_bytes){reader, (uint32_t)strlen(reader)};
+}
+
+static void fill_stream(const struct opening *opening, struct mkt_stream_rule *stream)
+{
+    const struct mkt_rule *rule = &opening->rule;
+    uint64_t waited_ms = mkt_now_ms() - opening->started_ms;
+    uint64_t end_ms =
+        rule->queue_timeout_ms > 0 ? rule->queue_timeout_ms : opening->client->full_timeout_ms;
+    if (opening->request->intent == MKT_INTENT_READ)
+        fill_reader(opening, stream);
+    if (!writes(opening->request))
+        return;
+    stream->consumed = rule->consumed != 0;
+    stream->readers = rule->readers;
+    stream->queue = rule->queue;
+    stream->end_after = rule->end_after;
+    stream->queue_timeout_ms = end_ms > waited_ms ? (uint32_t)(end_ms - waited_ms) : 0;
+    stream->patience_ms = opening->queued ? PATIENCE_NEXT_MS : PATIENCE_FIRST_MS;
+}
+
 static void fill_open(const struct opening *opening, struct mkt_msg_open *open)
 {
     const struct mkt_open *request = opening->request;
@@ -198,6 +239,7 @@ static void fill_open(const struct opening *opening, struct mkt_msg_open *open)
     open->backup = rule->backup != 0;
     open->pin = rule->pin != 0;
     open->set = (struct mkt_bytes){rule->pattern, (uint32_t)strlen(rule->pattern)};
+    fill_stream(opening, &open->stream);
     open->read_only = is_read_only(opening);
     open->has_stub = opening->place.kind == MKT_PLACE_STUB;
     mkt_place_name(&opening->place, &open->name);
@@ -241,10 +283,11 @@ static enum mkt_status ask(struct opening *opening, struct mkt_msg *reply_out,
                             .tick = tick,
                             .meanwhile = meanwhile,
                             .context = opening};
+    opening->asked_ms = mkt_now_ms();
     fill_open(opening, &request.open);
     if (opening->request->rank == 0)
-        wait.deadline_ms =
-            mkt_now_ms() + request.open.wait_ms + request.open.writer_timeout_ms + OPEN_MARGIN_MS;
+        wait.deadline_ms = mkt_now_ms() + request.open.wait_ms + request.open.writer_timeout_ms +
+                           request.open.stream.patience_ms + OPEN_MARGIN_MS;
     opening->changed = opening->interrupted = false;
     enum mkt_status status = mkt_link_request(link, &request, opening->stub_fd, MKT_MSG_OPENED,
                                               &wait, reply_out, NULL, error);
@@ -267,6 +310,12 @@ static enum mkt_status take_opened(struct opening *opening, const struct mkt_msg
         mkt_log_warning("save", "%.*s", (int)reply->notice.length,
                         (const char *)reply->notice.data);
     const struct mkt_place *place = &opening->place;
+    if (reply->skipped > 0 && opening->request->rank == 0)
+        mkt_log_warning("stream",
+                        "%.400s: %" PRIu64 " version%s left the stream before this reader came for "
+                        "%s",
+                        place->path, reply->skipped, reply->skipped == 1 ? "" : "s",
+                        reply->skipped == 1 ? "it" : "them");
     if (place->kind == MKT_PLACE_STUB || place->kind == MKT_PLACE_FILE)
         opened.stand = place->file;
     if (reply->scratch.length > 0)
@@ -283,7 +332,7 @@ static enum mkt_status take_opened(struct opening *opening, const struct mkt_msg
     if (status == MKT_OK && reply->index.length > 0)
         status = mkt_client_map(client, &reply->index, false, &index, error);
     if (status != MKT_OK) {
-        mkt_client_close(client, reply->file);
+        mkt_client_close_unread(client, reply->file);
         return status;
     }
     opened.image = image;
@@ -300,7 +349,19 @@ static bool is_of(const struct mkt_stub_disk *stub, const struct mkt_client *cli
            strcmp(stub->host, client->host) == 0;
 }
 
-/* One attempt. MKT_STALE: what stands at the path changed while we waited. */
+/* The daemon has told whom a writer waits for, or that its wait is over; it is asked again. */
+static void note_queue(struct opening *opening, const struct mkt_error *error)
+{
+    uint64_t now_ms = mkt_now_ms(), waited_ms = now_ms - opening->started_ms;
+    if (now_ms - opening->asked_ms < (opening->queued ? PATIENCE_NEXT_MS : PATIENCE_FIRST_MS))
+        return; /* there is a place: look at the path anew */
+    if (opening->request->rank == 0)
+        mkt_log_warning("stream", "waiting since %" PRIu64 " s: %s", waited_ms / 1000, error->text);
+    opening->queued = true;
+}
+
+/* One attempt. MKT_STALE: what stands at the path changed while we waited, or a writer still has no
+ * place in a queue. */
 static enum mkt_status attempt(struct opening *opening, struct mkt_opened *opened_out,
                                struct mkt_error *error)
 {
@@ -316,6 +377,8 @@ static enum mkt_status attempt(struct opening *opening, struct mkt_opened *opene
     if (status == MKT_OK)
         status = ask(opening, &reply, error);
     mkt_fault_point("client.open-answered");
+    if (status == MKT_STALE)
+        note_queue(opening, error);
     if (status == MKT_OK)
         status = take_opened(opening, &reply.opened, opened_out, error);
     /* A stub of our own market's: the daemon has said it better. */

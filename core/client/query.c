@@ -143,6 +143,28 @@ void mkt_client_withdraw_unheard(struct mkt_client *client, const char *path)
     mkt_place_fini(&place);
 }
 
+enum mkt_status mkt_client_end(struct mkt_client *client, const char *path, const char *pattern,
+                               uint64_t *streams_out, struct mkt_error *error)
+{
+    struct mkt_msg reply, request = {.type = MKT_MSG_END};
+    struct mkt_place place = {0};
+    enum mkt_status status = mkt_client_check(client, error);
+    if (status == MKT_OK && path != NULL)
+        status = mkt_place_init(&place, path, error);
+    if (status != MKT_OK)
+        return status;
+    if (path != NULL)
+        mkt_place_name(&place, &request.end.name);
+    else
+        request.end.pattern = (struct mkt_bytes){pattern, (uint32_t)strlen(pattern)};
+    status = mkt_link_request(&client->link, &request, -1, MKT_MSG_ENDED, &MKT_WAIT_REPLY, &reply,
+                              NULL, error);
+    mkt_place_fini(&place);
+    if (status == MKT_OK)
+        *streams_out = reply.count.versions;
+    return status;
+}
+
 enum mkt_status mkt_client_drain(struct mkt_client *client, struct mkt_error *error)
 {
     struct mkt_msg reply, request = {.type = MKT_MSG_DRAIN};

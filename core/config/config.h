@@ -27,7 +27,8 @@ struct mkt_config {
     uint64_t scratch_bytes;
     uint32_t full_timeout_ms, writer_timeout_ms, join_timeout_ms, commit_timeout_ms;
     uint32_t idle_exit_ms, idle_trim_ms, drain_timeout_ms;
-    uint32_t max_objects, max_writers, max_waiting, max_pieces, max_connections;
+    uint32_t max_objects, max_writers, max_waiting, max_pieces, max_connections, max_readers;
+    uint32_t reader_grace_ms;
     char ssd[MKT_CONFIG_FOLDERS_BYTES]; /* folders of the tier below memory; "": there is none */
     uint64_t ssd_bytes;                 /* 0: ssd_percent counts */
     uint32_t ssd_percent;               /* of what is free on the folders' file systems */

@@ -400,6 +400,7 @@ void mkt_config_fini(struct mkt_config *config)
     for (uint32_t i = 0; i < config->rules_count; i++) {
         free((char *)config->rules[i].pattern);
         free((char *)config->rules[i].datasets);
+        free((char *)config->rules[i].reader);
     }
     free(config->rules);
     config->rules = NULL;

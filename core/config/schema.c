@@ -198,6 +198,21 @@ static const struct mkt_schema_field resource_fields[] = {
      .maximum = 1000000000,
      .standard = "10000000",
      .help = "Separately written pieces in one version of a file."},
+    {.key = "max_readers",
+     .kind = MKT_VALUE_COUNT,
+     .offset = CONFIG(max_readers),
+     .minimum = 1,
+     .maximum = MKT_STREAM_READERS_MAX,
+     .standard = "64",
+     .help = "Named readers of one stream."},
+    {.key = "reader_grace",
+     .kind = MKT_VALUE_DURATION,
+     .offset = CONFIG(reader_grace_ms),
+     .maximum = DAY,
+     .standard = "10s",
+     .help =
+         "A named reader whose last process ended so long ago counts as gone: no queue waits for "
+         "it, and no version is kept for it. Its position in the stream stays."},
     {.key = "max_connections",
      .kind = MKT_VALUE_COUNT,
      .offset = CONFIG(max_connections),
@@ -275,6 +290,66 @@ static const struct mkt_schema_field rule_fields[] = {
      .help = "How many versions to keep, counted over all files that the rule matches: with `plt*` "
              "and `3` the three "
              "newest of a time series."},
+    {.key = "until",
+     .kind = MKT_VALUE_UNTIL,
+     .offset = RULE(consumed),
+     .minimum = 1,
+     .maximum = 1,
+     .standard_text = "by `keep`",
+     .help =
+         "`consumed`: a version stays until `readers` named readers have read it, all files that "
+         "the rule matches taken together as one stream; its newest versions stay (`keep`, 1)."},
+    {.key = "readers",
+     .kind = MKT_VALUE_COUNT,
+     .offset = RULE(readers),
+     .minimum = 1,
+     .maximum = MKT_STREAM_READERS_MAX,
+     .standard_text = "`1`",
+     .help = "How many named readers have to read a version of the stream; those that haven't come "
+             "yet count, too."},
+    {.key = "queue",
+     .kind = MKT_VALUE_COUNT,
+     .offset = RULE(queue),
+     .minimum = 1,
+     .maximum = 1000000,
+     .standard_text = "no limit",
+     .help =
+         "A program that would write the stream's next version waits, when it creates the file or "
+         "opens it for writing, while so many versions are unread. `until: consumed` goes with "
+         "it."},
+    {.key = "queue_timeout",
+     .kind = MKT_VALUE_DURATION,
+     .offset = RULE(queue_timeout_ms),
+     .minimum = 1,
+     .maximum = LONGEST,
+     .standard_text = "`full_timeout`",
+     .help = "How long it waits for a place in the queue before its create or open fails."},
+    {.key = "end",
+     .kind = MKT_VALUE_END,
+     .offset = RULE(end_after),
+     .minimum = 1,
+     .maximum = 4000000000,
+     .standard_text = "by `h5market end`",
+     .help =
+         "When the stream has ended, so that a reader that has had all is told so: after so many "
+         "versions, or, with `exit`, when the last process that wrote it has gone."},
+    {.key = "deliver",
+     .kind = MKT_VALUE_DELIVER,
+     .offset = RULE(deliver),
+     .minimum = 1,
+     .maximum = 1000000,
+     .standard_text = "`latest`",
+     .help = "Which version of a path an open for reading gets. `latest`: the newest. `next`: the "
+             "oldest that this named reader hasn't had. `all`: the same, and none may go before. "
+             "`every N`: the first, and each Nth after it. The reader's own setting (`market "
+             "deliver=next`) counts before the rule."},
+    {.key = "reader",
+     .kind = MKT_VALUE_NAME,
+     .offset = RULE(reader),
+     .minimum = 1,
+     .maximum = MKT_READER_NAME_BYTES - 1,
+     .standard_text = "the program's name",
+     .help = "The name under which a program reads a stream. `none`: what it reads isn't counted."},
     {.key = "wait",
      .kind = MKT_VALUE_DURATION,
      .offset = RULE(wait_ms),

@@ -20,6 +20,10 @@ enum mkt_value_kind {
     MKT_VALUE_DURABILITY,      /* uint32_t: enum mkt_durability */
     MKT_VALUE_YES_NO,          /* uint32_t: 1 or 0 */
     MKT_VALUE_FOLDERS,         /* char[MKT_CONFIG_FOLDERS_BYTES]: absolute paths between colons */
+    MKT_VALUE_UNTIL,           /* uint32_t: 1 for `consumed` */
+    MKT_VALUE_END,             /* uint32_t: a number, or MKT_END_AT_EXIT */
+    MKT_VALUE_DELIVER,         /* uint32_t: enum mkt_deliver, followed by uint32_t every */
+    MKT_VALUE_NAME,            /* const char *, malloc'ed */
     MKT_VALUE_PATTERN,         /* const char *, malloc'ed */
     MKT_VALUE_DATASETS         /* the same, as in struct mkt_rule; a mapping, set by parse.c */
 };

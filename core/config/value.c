@@ -58,6 +58,14 @@ const char *mkt_schema_notation(enum mkt_value_kind kind)
         return "true or false";
     case MKT_VALUE_FOLDERS:
         return "an absolute path, or several with colons between";
+    case MKT_VALUE_UNTIL:
+        return "consumed";
+    case MKT_VALUE_END:
+        return "a whole number, or exit";
+    case MKT_VALUE_DELIVER:
+        return "latest, next, all, or every and a number such as every 5";
+    case MKT_VALUE_NAME:
+        return "a name of 1 to 63 characters without blanks";
     case MKT_VALUE_PATTERN:
         return "a pattern of 1 to 4096 characters";
     case MKT_VALUE_DATASETS:
@@ -237,6 +245,37 @@ static enum mkt_status set_publish(const struct mkt_schema_field *field, const c
     return MKT_OK;
 }
 
+static enum mkt_status set_deliver(const struct mkt_schema_field *field, const char *value,
+                                   uint32_t *deliver_out, struct mkt_error *error)
+{
+    static const struct word words[] = {{"latest", MKT_DELIVER_LATEST},
+                                        {"next", MKT_DELIVER_NEXT},
+                                        {"all", MKT_DELIVER_ALL},
+                                        {NULL, 0}};
+    struct pair {
+        uint32_t deliver, every;
+    } *pair = (struct pair *)deliver_out;
+    uint64_t every = 0;
+
+    if (strncmp(value, "every ", 6) == 0 && parse_quantity(value + 6, count_units, &every)) {
+        enum mkt_status status = check_range(field, value, every, error);
+        if (status == MKT_OK)
+            *pair = (struct pair){.deliver = MKT_DELIVER_EVERY, .every = (uint32_t)every};
+        return status;
+    }
+    pair->every = 0;
+    return set_word(field, value, words, &pair->deliver, error);
+}
+
+static enum mkt_status set_end(const struct mkt_schema_field *field, const char *value,
+                               uint32_t *end_out, struct mkt_error *error)
+{
+    if (strcmp(value, "exit") != 0)
+        return set_number32(field, value, count_units, end_out, error);
+    *end_out = MKT_END_AT_EXIT;
+    return MKT_OK;
+}
+
 static enum mkt_status set_background(const struct mkt_schema_field *field, const char *value,
                                       uint64_t *rate_out, struct mkt_error *error)
 {
@@ -287,6 +326,14 @@ static enum mkt_status set_folders(const struct mkt_schema_field *field, const c
     return MKT_OK;
 }
 
+static enum mkt_status set_name(const struct mkt_schema_field *field, const char *value,
+                                char **name_out, struct mkt_error *error)
+{
+    if (strpbrk(value, " \t\n"))
+        return bad_value(field, value, error);
+    return set_pattern(field, value, name_out, error);
+}
+
 static enum mkt_status set_level(const struct mkt_schema_field *field, const char *value,
                                  uint32_t *level_out, struct mkt_error *error)
 {
@@ -332,6 +379,14 @@ enum mkt_status mkt_schema_set(const struct mkt_schema_field *field, const char 
         return set_publish(field, value, at, error);
     case MKT_VALUE_FOLDERS:
         return set_folders(field, value, at, error);
+    case MKT_VALUE_UNTIL:
+        return set_word(field, value, (const struct word[]){{"consumed", 1}, {NULL, 0}}, at, error);
+    case MKT_VALUE_END:
+        return set_end(field, value, at, error);
+    case MKT_VALUE_DELIVER:
+        return set_deliver(field, value, at, error);
+    case MKT_VALUE_NAME:
+        return set_name(field, value, at, error);
     case MKT_VALUE_PATTERN:
         return set_pattern(field, value, at, error);
     case MKT_VALUE_DATASETS:
@@ -390,6 +445,16 @@ static const char *show_datasets(const char *datasets, char *text, size_t capaci
     return text;
 }
 
+static const char *show_deliver(const uint32_t *deliver, char *text, size_t capacity)
+{
+    static const char *const words[] = {"", "latest", "next", "all"};
+
+    if (deliver[0] < MKT_DELIVER_EVERY)
+        return words[deliver[0]];
+    snprintf(text, capacity, "every %" PRIu32, deliver[1]);
+    return text;
+}
+
 static const char *show_publish(const uint32_t *publish, char *text, size_t capacity)
 {
     if (publish[0] == MKT_PUBLISH_FLUSH)
@@ -424,6 +489,15 @@ const char *mkt_schema_show(const struct mkt_schema_field *field, const void *ba
         return value ? "true" : "";
     case MKT_VALUE_PUBLISH:
         return show_publish(at, text, capacity);
+    case MKT_VALUE_UNTIL:
+        return value ? "consumed" : "";
+    case MKT_VALUE_END:
+        if (value && value != MKT_END_AT_EXIT)
+            snprintf(text, capacity, "%" PRIu32, value);
+        return value == MKT_END_AT_EXIT ? "exit" : text;
+    case MKT_VALUE_DELIVER:
+        return show_deliver(at, text, capacity);
+    case MKT_VALUE_NAME:
     case MKT_VALUE_PATTERN:
         return *(char *const *)at ? *(char *const *)at : "";
     case MKT_VALUE_DATASETS:

@@ -71,6 +71,8 @@ static void set_limits(struct mkt_daemon *daemon)
     limits->max_waiting = config->max_waiting;
     limits->max_pieces = config->max_pieces;
     limits->background_rate = config->background_rate;
+    limits->max_readers = config->max_readers;
+    limits->reader_grace_ms = config->reader_grace_ms;
     /* Each connection takes two descriptors, each object's stub one: half of them for each. */
     getrlimit(RLIMIT_NOFILE, &files);
     uint64_t spare = files.rlim_cur > 2 * OTHER_DESCRIPTORS ? files.rlim_cur - OTHER_DESCRIPTORS

@@ -17,7 +17,12 @@
  *   STAT    one such object, with
  * "all_versions":[{"version","newest","hidden","age_s","age_ms","published_unix","data_bytes","tier_bytes","image_bytes",
  *            "index_bytes","pieces","arrays","readers","saving":SAVING}]
- *   SAVING  {"state":"memory"|"unsaved"|"saving"|"failing"|"saved","tries","retry_s":null|seconds,
+ *            "stream":null|{"pattern":null|text,"until_consumed","readers","queue","unread","published",
+ *            "ended"},"named_readers":[{"name","program","pid","state":"here"|"leaving"|"gone",
+ *            "deliver":"latest"|"next"|"all"|"every","every","delivered","skipped","last_version",
+ *            "unread"}]. A reader's `unread`: versions of this file; the stream's: all that its
+ * queue counts SAVING
+ * {"state":"memory"|"unsaved"|"saving"|"failing"|"saved","tries","retry_s":null|seconds,
  *            "failure":null|text}; of an object: of its newest version, null if there is none.
  *            "memory" is in memory only, and not to be saved
  */
@@ -353,6 +358,53 @@ static void take_wanted(void *context, const struct mkt_object_info *info)
         wanted->json = object_json(info);
 }
 
+static json_t *stream_json(const struct mkt_stream_info *info)
+{
+    json_t *json = json_object();
+
+    json_object_set_new(json, "pattern", info->pattern ? text_json(info->pattern) : json_null());
+    json_object_set_new(json, "until_consumed", json_boolean(info->consumed));
+    json_object_set_new(json, "readers", number_json(info->readers));
+    json_object_set_new(json, "queue", number_json(info->queue));
+    json_object_set_new(json, "unread", number_json(info->unread));
+    json_object_set_new(json, "published", number_json(info->published));
+    json_object_set_new(json, "ended", json_boolean(info->ended));
+    return json;
+}
+
+static void add_reader(void *context, const struct mkt_reader_info *info)
+{
+    static const char *const delivers[] = {"", "latest", "next", "all", "every"};
+    json_t *json = json_object();
+
+    json_object_set_new(json, "name", text_json(info->name));
+    json_object_set_new(json, "program", text_json(info->program));
+    json_object_set_new(json, "pid", number_json(info->pid));
+    json_object_set_new(json, "state",
+                        json_string(info->is_gone   ? "gone"
+                                    : info->is_here ? "here"
+                                                    : "leaving"));
+    json_object_set_new(json, "deliver", json_string(delivers[info->deliver]));
+    json_object_set_new(json, "every", number_json(info->every));
+    json_object_set_new(json, "delivered", number_json(info->delivered));
+    json_object_set_new(json, "skipped", number_json(info->skipped));
+    json_object_set_new(json, "last_version", number_json(info->last));
+    json_object_set_new(json, "unread", number_json(info->unread));
+    json_array_append_new(context, json);
+}
+
+static void add_stream(json_t *json, const struct mkt_daemon *daemon,
+                       const uint8_t object[MKT_ID_BYTES])
+{
+    struct mkt_stream_info info;
+    json_t *readers = json_array();
+    bool is_there = mkt_market_stream(daemon->market, object, &info);
+
+    json_object_set_new(json, "stream", is_there ? stream_json(&info) : json_null());
+    mkt_market_each_reader(daemon->market, object, add_reader, readers);
+    json_object_set_new(json, "named_readers", readers);
+}
+
 /* NULL: the market has nothing under that name. */
 static json_t *stat_json(const struct mkt_daemon *daemon, const struct mkt_name *name)
 {
@@ -365,6 +417,7 @@ static json_t *stat_json(const struct mkt_daemon *daemon, const struct mkt_name 
         json_t *versions = json_array();
         mkt_market_each_version(daemon->market, wanted.object, add_version, versions);
         json_object_set_new(wanted.json, "all_versions", versions);
+        add_stream(wanted.json, daemon, wanted.object);
     }
     return wanted.json;
 }

@@ -363,6 +363,7 @@ static void handle_greeted(struct mkt_daemon *daemon, struct mkt_connection *con
     case MKT_MSG_SAVE_YIELD:
     case MKT_MSG_SAVE_WAIT:
     case MKT_MSG_DRAIN:
+    case MKT_MSG_END:
         mkt_market_message(daemon->market, connection->session, message, mkt_now_ms());
         break;
     case MKT_MSG_SAVE_DONE:

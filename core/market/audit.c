@@ -160,12 +160,43 @@ static void audit_members(struct audit *audit, const struct group *group)
           "commits of file %llu wait for ever", (unsigned long long)group->file);
 }
 
+/* It waits for a version, or for a place in a queue. */
+static void audit_stream_waiting(struct audit *audit, const struct group *group)
+{
+    char text[MKT_STREAM_TEXT_BYTES];
+    struct owned_name name = group->name;
+    bool differs;
+    const struct object *object = mkt_object_by_client_name(audit->market, &name, &differs);
+    const struct stream *stream = mkt_stream_find(audit->market, group, object);
+
+    if (group->intent != MKT_INTENT_READ) {
+        /* Without memory for its new name an object isn't found: then a deadline ends the wait. */
+        AUDIT(audit, !stream || mkt_stream_is_full(audit->market, group, object, text),
+              "a writer of '%s' waits though its stream's queue has a place", group->name.path);
+        return;
+    }
+    /* Who looked at the path before its stub was there may wait for an object that its name doesn't
+     * lead to; and to whose name it doesn't now, it may again later. */
+    object = mkt_object_by_name(audit->market, &group->name, &differs);
+    if (!object || group->version != 0)
+        return;
+    AUDIT(audit, !stream || !mkt_stream_pick(group, object),
+          "a reader of '%s' waits for a version that is there", group->name.path);
+    AUDIT(audit, !mkt_stream_is_over(audit->market, stream),
+          "a reader of '%s' waits though its stream has ended", group->name.path);
+}
+
 static void audit_waiting(struct audit *audit, const struct group *group)
 {
     bool differs;
     const struct object *object = mkt_object_by_name(audit->market, &group->name, &differs);
     const struct version *newest = object && !differs ? mkt_version_visible(object) : NULL;
 
+    if (group->intent != MKT_INTENT_LOAD &&
+        (group->intent != MKT_INTENT_READ || group->stream.deliver > MKT_DELIVER_LATEST)) {
+        audit_stream_waiting(audit, group);
+        return;
+    }
     AUDIT(audit, !newest || group->version != 0 || newest->published_ms < group->after_ms,
           "an open of '%s' waits for a version that is there", group->name.path);
 }
@@ -526,6 +557,94 @@ static void audit_moves(struct audit *audit)
           (unsigned long long)audit->market->leaving_bytes);
 }
 
+/* ---- streams ---- */
+
+static void audit_reader(struct audit *audit, const struct stream *stream, uint32_t place)
+{
+    const struct reader *reader = &stream->reader[place];
+    const struct session *session, *next;
+    const struct attendance *attendance;
+    uint32_t sessions = 0;
+
+    HASH_ITER (hh, audit->market->sessions, session, next) {
+        DL_FOREACH (session->attendances, attendance) {
+            sessions += attendance->stream == stream && attendance->reader == (int32_t)place;
+        }
+        AUDIT(audit, !session->ended || !session->attendances, "an ended session reads a stream");
+    }
+    AUDIT(audit, sessions == reader->sessions, "reader '%s' has %u sessions, not %u", reader->name,
+          sessions, reader->sessions);
+    AUDIT(audit, (reader->state == READER_HERE) == (sessions > 0),
+          "reader '%s' is in the wrong state", reader->name);
+    AUDIT(audit,
+          reader->state != READER_LEAVING ||
+              reader->left_ms + audit->market->limits.reader_grace_ms >=
+                  audit->market->next_deadline_ms,
+          "nobody will see that reader '%s' is gone", reader->name);
+}
+
+static void audit_stream_versions(struct audit *audit, const struct stream *stream)
+{
+    const struct version *version;
+    uint32_t versions = 0;
+
+    DL_FOREACH2 (stream->versions, version, stream_next) {
+        AUDIT(audit, version->stream == stream && version->object->stream == stream,
+              "a version is in another stream's list");
+        AUDIT(audit, !version->retired && !version->hidden && version->step > 0,
+              "a stream has a version that nobody sees");
+        AUDIT(audit, (version->read & ~version->had) == 0, "a version was read that nobody had");
+        versions++;
+    }
+    AUDIT(audit, versions == stream->versions_count, "a stream has %u versions, not %u", versions,
+          stream->versions_count);
+}
+
+static uint32_t count_stream_references(const struct mkt_market *market,
+                                        const struct stream *stream)
+{
+    const struct session *session, *next_session;
+    const struct attendance *attendance;
+    const struct group *group, *next_group;
+    const struct object *object, *next_object, *last = NULL;
+    uint32_t references = stream->versions_count;
+
+    HASH_ITER (hh, market->sessions, session, next_session) {
+        DL_FOREACH (session->attendances, attendance)
+            references += attendance->stream == stream;
+    }
+    HASH_ITER (hh, market->objects, object, next_object)
+        references += object->stream == stream;
+    /* Of those that are gone at least one each. */
+    HASH_ITER (hh, market->groups, group, next_group) {
+        if (group->object && group->object->gone && group->object->stream == stream &&
+            group->object != last)
+            last = group->object;
+    }
+    return references + (last != NULL);
+}
+
+static void audit_streams(struct audit *audit)
+{
+    const struct stream *stream, *next;
+    uint32_t leaving = 0;
+
+    HASH_ITER (hh, audit->market->streams, stream, next) {
+        audit_stream_versions(audit, stream);
+        for (uint32_t place = 0; place < stream->count; place++) {
+            audit_reader(audit, stream, place);
+            leaving += stream->reader[place].state == READER_LEAVING;
+        }
+        AUDIT(audit, stream->references >= count_stream_references(audit->market, stream),
+              "a stream has fewer references than are there");
+        AUDIT(audit, stream->references > 0 || (stream->is_patterned && stream->ended),
+              "a stream is left that nobody needs");
+    }
+    AUDIT(audit, leaving == audit->market->leaving_readers, "%u readers leave, not %u", leaving,
+          audit->market->leaving_readers);
+    AUDIT(audit, !audit->market->has_stream_news, "who waits for a stream didn't look again");
+}
+
 /* ---- references and bytes ---- */
 
 static int compare_counted(const void *a, const void *b)
@@ -679,6 +798,7 @@ enum mkt_status mkt_market_audit(const struct mkt_market *market, struct mkt_err
     audit_grant_waits(&audit);
     audit_versions(&audit);
     audit_objects(&audit);
+    audit_streams(&audit);
     audit_saves(&audit);
     audit_drains(&audit);
     audit_moves(&audit);

@@ -5,8 +5,9 @@
  * by itself. Pointers become numbers. One walk over everything serves to write and to read; where
  * it writes it allocates nothing.
  *
- *   market, free ranges, sessions, sets, objects, images, pieces, versions, groups   things, each
- * with what it owns; a number is the place in this order lists who is in which list, in its order
+ *   market, free ranges, sessions, sets, streams, objects, images, pieces, versions, groups things,
+ * each with what it owns; a number is the place in this order lists who is in which list, in its
+ * order
  */
 #include "core/market/internal.h"
 
@@ -16,16 +17,19 @@
 #define DUMP_MAGIC UINT64_C(0x31504d5544544b4d) /* "MKTDUMP1" */
 
 /* A structure that grew: if by a pointer, it needs a line below; then adapt its number here. */
-_Static_assert(sizeof(struct session) == 216, "see above");
+_Static_assert(sizeof(struct session) == 224, "see above");
 _Static_assert(sizeof(struct owned_name) == 80, "see above");
 _Static_assert(sizeof(struct held_piece) == 128, "see above");
 _Static_assert(sizeof(struct held_image) == 40, "see above");
 _Static_assert(sizeof(struct set) == 88, "see above");
-_Static_assert(sizeof(struct version) == 336, "see above");
-_Static_assert(sizeof(struct object) == 376, "see above");
+_Static_assert(sizeof(struct stream) == 144, "see above");
+_Static_assert(sizeof(struct reader) == 192, "see above");
+_Static_assert(sizeof(struct attendance) == 32, "see above");
+_Static_assert(sizeof(struct version) == 384, "see above");
+_Static_assert(sizeof(struct object) == 392, "see above");
 _Static_assert(sizeof(struct group_array) == 408, "see above");
 _Static_assert(sizeof(struct member) == 72, "see above");
-_Static_assert(sizeof(struct group) == 1128, "see above");
+_Static_assert(sizeof(struct group) == 1264, "see above");
 _Static_assert(sizeof(struct grant_wait) == 88, "see above");
 _Static_assert(sizeof(struct save_wait) == 72, "see above");
 _Static_assert(sizeof(struct move) == 176, "see above");
@@ -42,7 +46,7 @@ struct dump {
     uint8_t *bytes;
     size_t at, end;
     uint64_t mark; /* of this dump, in the high half of `dumped` */
-    struct table objects, images, pieces, versions;
+    struct table streams, objects, images, pieces, versions;
 };
 
 /* ---- bytes ---- */
@@ -165,6 +169,11 @@ static void *walk_number(struct dump *dump, const struct table *table, void *ite
     return table->item[number - 1];
 }
 
+static struct stream *walk_stream_number(struct dump *dump, struct stream *stream)
+{
+    return walk_number(dump, &dump->streams, stream, stream && !dump->reads ? stream->dumped : 0);
+}
+
 static struct object *walk_object_number(struct dump *dump, struct object *object)
 {
     return walk_number(dump, &dump->objects, object, object && !dump->reads ? object->dumped : 0);
@@ -246,6 +255,7 @@ static void walk_market(struct dump *dump)
     copy->objects = copy->objects_by_file = NULL;
     copy->objects_by_place = copy->stubs_by_place = NULL;
     copy->sets = NULL;
+    copy->streams = NULL;
     copy->groups = copy->groups_by_token = copy->loads = copy->doomed = NULL;
     copy->timed = copy->small_queue = copy->main_queue = (struct heap){.item = NULL};
     copy->waiting = NULL;
@@ -344,6 +354,7 @@ static void walk_session(struct dump *dump, struct session *session)
     copy->members = NULL;
     copy->grant_waits = NULL;
     copy->fetches = NULL;
+    copy->attendances = NULL;
     memset(&copy->hh, 0, sizeof(copy->hh));
     wipe_ranges(&copy->grants);
     walk_block(dump, (void **)&session->reply, session->reply_bytes);
@@ -421,6 +432,56 @@ static void walk_sets(struct dump *dump)
     (void)another(dump, false);
 }
 
+static void walk_stream(struct dump *dump, struct stream *stream)
+{
+    struct stream *copy = walk_bytes(dump, stream, sizeof(*stream));
+
+    if (dump->failed)
+        return;
+    memset(&copy->hh, 0, sizeof(copy->hh));
+    copy->versions = NULL;
+    copy->capacity = copy->count;
+    copy->dumped = 0;
+    if (!dump->reads) {
+        copy->key = NULL;
+        copy->reader = NULL;
+    }
+    walk_text(dump, &stream->key);
+    walk_block(dump, (void **)&stream->reader, stream->count * sizeof(*stream->reader));
+}
+
+static void read_stream(struct dump *dump)
+{
+    struct stream *stream = allocate(dump, sizeof(*stream));
+
+    if (!stream)
+        return;
+    walk_stream(dump, stream);
+    if (dump->failed || !stream->key)
+        return;
+    HASH_ADD_KEYPTR(hh, dump->market->streams, stream->key, strlen(stream->key), stream);
+    if (!MKT_TABLE_ADDED(stream, hh))
+        dump->failed = true;
+    enter(dump, &dump->streams, stream, &stream->dumped);
+}
+
+static void walk_streams(struct dump *dump)
+{
+    struct stream *stream, *next;
+
+    if (dump->reads) {
+        while (another(dump, false))
+            read_stream(dump);
+        return;
+    }
+    HASH_ITER (hh, dump->market->streams, stream, next) {
+        (void)another(dump, true);
+        walk_stream(dump, stream);
+        enter(dump, &dump->streams, stream, &stream->dumped);
+    }
+    (void)another(dump, false);
+}
+
 static void wipe_name(struct owned_name *copy)
 {
     copy->place = NULL;
@@ -455,12 +516,14 @@ static void walk_object(struct dump *dump, struct object *object)
         wipe_name(&copy->name);
         copy->save_failure = NULL;
         copy->set = NULL;
+        copy->stream = NULL;
     }
     walk_u64(dump, &by_file);
     walk_u64(dump, &by_place);
     walk_name(dump, &object->name);
     walk_text(dump, &object->save_failure);
     object->set = walk_set_number(dump, object->set);
+    object->stream = walk_stream_number(dump, object->stream);
     if (dump->reads && !dump->failed)
         dump->failed = !mkt_object_revive(dump->market, object, by_file, by_place);
 }
@@ -651,6 +714,7 @@ static void walk_version(struct dump *dump, struct version *version)
     if (dump->failed)
         return;
     copy->prev = copy->next = copy->set_prev = copy->set_next = NULL;
+    copy->stream_prev = copy->stream_next = NULL;
     copy->all_prev = copy->all_next = copy->save_prev = copy->save_next = NULL;
     copy->dumped = 0;
     /* What tier.c finds out again. */
@@ -662,12 +726,14 @@ static void walk_version(struct dump *dump, struct version *version)
         copy->piece = NULL;
         copy->image = NULL;
         copy->set = NULL;
+        copy->stream = NULL;
         copy->save.saver = NULL;
         copy->save.closers = NULL;
     }
     version->object = walk_object_number(dump, version->object);
     version->image = walk_image_number(dump, version->image);
     version->set = walk_set_number(dump, version->set);
+    version->stream = walk_stream_number(dump, version->stream);
     version->save.saver = walk_session_id(dump, version->save.saver);
     walk_version_arrays(dump, version);
 }
@@ -864,8 +930,11 @@ static void walk_version_lists(struct dump *dump)
 {
     struct mkt_market *market = dump->market;
     struct set *set, *next;
+    struct stream *stream, *next_stream;
     struct version *version;
 
+    HASH_ITER (hh, market->streams, stream, next_stream)
+        WALK_VERSIONS(dump, stream->versions, stream_prev, stream_next);
     HASH_ITER (hh, market->sets, set, next)
         WALK_VERSIONS(dump, set->versions, set_prev, set_next);
     WALK_VERSIONS(dump, market->unsaved, save_prev, save_next);
@@ -977,6 +1046,18 @@ static void walk_members_of(struct dump *dump, struct session *session)
     }
 }
 
+static void walk_attendance(struct dump *dump, struct attendance *attendance)
+{
+    struct attendance *copy = walk_bytes(dump, attendance, sizeof(*attendance));
+
+    if (dump->failed)
+        return;
+    copy->prev = copy->next = NULL;
+    if (!dump->reads)
+        copy->stream = NULL;
+    attendance->stream = walk_stream_number(dump, attendance->stream);
+}
+
 static void walk_grant_wait(struct dump *dump, struct grant_wait *wait)
 {
     struct grant_wait *copy = walk_bytes(dump, wait, sizeof(*wait));
@@ -1069,6 +1150,8 @@ static void walk_lists(struct dump *dump)
     walk_copies(dump);
     HASH_ITER (hh, dump->market->sessions, session, next)
         walk_members_of(dump, session);
+    HASH_ITER (hh, dump->market->sessions, session, next)
+        WALK_WAITS(dump, attendance, session->attendances, walk_attendance);
     WALK_WAITS(dump, grant_wait, dump->market->grant_waits, walk_grant_wait);
     WALK_WAITS(dump, save_wait, dump->market->save_waits, walk_save_wait);
     WALK_WAITS(dump, move, dump->market->moves, walk_move);
@@ -1089,6 +1172,7 @@ static void walk(struct dump *dump)
     walk_arenas(dump);
     walk_sessions(dump);
     walk_sets(dump);
+    walk_streams(dump);
     walk_objects(dump);
     walk_images(dump);
     walk_pieces(dump);
@@ -1116,6 +1200,7 @@ enum mkt_status mkt_market_restore(struct mkt_market *market, const void *bytes,
     struct dump dump = {.market = market, .reads = true, .bytes = (uint8_t *)bytes, .end = length};
 
     walk(&dump);
+    table_fini(&dump.streams);
     table_fini(&dump.objects);
     table_fini(&dump.images);
     table_fini(&dump.pieces);

@@ -31,6 +31,7 @@ struct group *mkt_group_create(struct mkt_market *market, uint32_t size)
     market->last_file++;
     group->size = group->left = size;
     group->state = GROUP_JOINING;
+    group->reader_place = -1;
     for (uint32_t rank = 0; rank < size; rank++) {
         group->member[rank].group = group;
         group->member[rank].rank = rank;
@@ -141,6 +142,7 @@ static void group_destroy(struct mkt_market *market, struct group *group)
     mkt_bytes_free_ranges(market, &group->spoilt);
     mkt_image_drop(market, group->image);
     mkt_save_await_no_more(market, group);
+    mkt_stream_leave(market, group);
     if (group->version_open)
         mkt_version_unpin(market, group->version_open, group->state == GROUP_READING);
     if (group->intent == MKT_INTENT_LOAD)
@@ -595,6 +597,7 @@ void mkt_group_close(struct mkt_market *market, struct session *session, const s
         return;
     struct group *group = member->group;
     if (group->state == GROUP_READING) {
+        group->closed += member->state == MEMBER_ACTIVE && !msg->file.unread;
         mkt_member_done(market, member);
     } else if (group->state == GROUP_WRITING && member->state != MEMBER_COMMITTING) {
         mkt_member_text(member, who);

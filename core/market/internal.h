@@ -118,7 +118,55 @@ struct session {
     struct grant_wait *grant_waits;
     struct move *fetches;        /* that it waits for */
     uint32_t save_waits, saving; /* its own; versions that it is saving */
+    struct attendance *attendances;
     UT_hash_handle hh;
+};
+
+/* ---- streams: see stream.c ---- */
+
+/*
+ * A name under which programs read a stream. Its place in the stream's list is its bit in a
+ * version's `had` and `read`.
+ *   (new) -a session comes-> HERE -the last one ends-> LEAVING -the grace is over-> GONE
+ *   LEAVING, GONE -a session comes-> HERE
+ */
+enum reader_state {
+    READER_HERE,
+    READER_LEAVING,
+    READER_GONE /* nothing waits for it, and nothing is kept for it */
+};
+struct reader {
+    char name[MKT_READER_NAME_BYTES];
+    char program[64]; /* of who came last under the name */
+    uint32_t pid;
+    uint32_t deliver, every;
+    enum reader_state state;
+    uint32_t sessions; /* that have come and are there */
+    uint64_t left_ms;  /* LEAVING, GONE: since when */
+    uint64_t delivered, skipped, untold, last;
+};
+
+struct stream {
+    char *key;         /* a rule's pattern; or, for the stream of one object, made of its id */
+    bool is_patterned; /* the former */
+    bool consumed, ended;
+    uint32_t keep, readers_wanted, queue, end_after;
+    uint64_t published;       /* since it began, or began anew after an end */
+    uint32_t writers;         /* sessions that have written it and are there */
+    uint32_t count, capacity; /* named readers */
+    uint32_t references;      /* objects', versions', attendances' */
+    struct reader *reader;
+    struct version *versions; /* in order of publication */
+    uint32_t versions_count;
+    uint64_t dumped;
+    UT_hash_handle hh;
+};
+
+/* A session takes part in a stream. */
+struct attendance {
+    struct stream *stream;
+    int32_t reader; /* its place; -1: it writes */
+    struct attendance *prev, *next;
 };
 
 /* ---- objects and versions ---- */
@@ -220,6 +268,10 @@ struct version {
     struct save save;
     struct version *save_prev, *save_next; /* of the unsaved, or of the saved; see save.c */
     struct set *set;
+    struct stream *stream; /* referenced; NULL: in none, or retired */
+    uint64_t step;         /* of those of the object that readers saw, from 1 */
+    uint64_t had, read;    /* by which named readers; had: open, or read */
+    struct version *stream_prev, *stream_next;
     struct version *prev, *next;         /* of the object, ascending, not retired */
     struct version *set_prev, *set_next; /* of the set, not retired */
     struct version *all_prev, *all_next; /* of the market */
@@ -244,7 +296,9 @@ struct object {
     bool save_told;          /* a program has been told of it */
     uint64_t writer_session; /* rank 0's of its last writers */
     struct set *set;
-    uint32_t references; /* the tables', versions', writer groups' */
+    struct stream *stream; /* referenced; NULL: nobody takes it for one */
+    uint64_t steps;        /* versions that readers saw */
+    uint32_t references;   /* the tables', versions', writer groups' */
     uint64_t dumped;
     UT_hash_handle hh, hh_file, hh_place;
 };
@@ -301,6 +355,11 @@ struct group {
     bool has_stub, has_name, backup, pin, read_only;
     struct owned_name name;
     char *set;
+    struct mkt_stream_rule stream; /* without its `reader`: */
+    char reader[MKT_READER_NAME_BYTES];
+    int32_t reader_place;   /* in the stream of the object; -1: none */
+    uint32_t closed;        /* READING: ranks that closed it */
+    uint32_t stream_looked; /* see mkt_stream_serve */
 
     uint64_t started_ms, last_ms;
     struct ranked deadline; /* key: ms; while it is timed */
@@ -414,7 +473,7 @@ struct mkt_market {
     uint32_t waiting_grants;
     uint64_t tell_ms; /* when those who wait for memory are told why, if anybody waits */
     struct version *versions;
-    uint32_t versions_count;
+    uint32_t versions_count, versions_retired; /* the latter: ever */
     struct version *unsaved;  /* PENDING, RUNNING, PLACING, in order of publication */
     struct version *saved;    /* SAVED and not retired, the first to be given up first */
     uint64_t evictable_count; /* of saved */
@@ -452,6 +511,10 @@ struct mkt_market {
     struct replaced replaced[MKT_REPLACED_REMEMBERED];
     uint32_t replaced_next;
     uint64_t publishes, withdrawals, requests, replies, added_bytes, read_opens;
+    struct stream *streams;
+    uint32_t leaving_readers; /* LEAVING */
+    bool has_stream_news;     /* who waits for a version, or for a place in a queue, looks again */
+    uint32_t stream_looks;
     struct replay *replay; /* NULL but in mkt_market_replay */
     uint32_t dumps;
 };
@@ -609,6 +672,8 @@ enum mkt_status mkt_version_build(struct mkt_market *market, struct group *group
                                   struct version **version_out, struct mkt_error *error);
 /* Retires what is beyond the set's `keep`, but for what is still to be saved. */
 void mkt_set_apply(struct mkt_market *market, struct set *set);
+/* Retires what retention doesn't keep any more of the object, or of its set. True: some was. */
+bool mkt_version_retain(struct mkt_market *market, struct object *object);
 /* Makes it the newest, and applies retention. */
 void mkt_version_publish(struct mkt_market *market, struct version *version, uint64_t now_ms);
 void mkt_version_retire(struct mkt_market *market, struct version *version);
@@ -638,6 +703,51 @@ void mkt_open_wake(struct mkt_market *market, struct object *object, uint64_t no
 void mkt_open_fail(struct mkt_market *market, struct group *group, enum mkt_status status,
                    const char *format, ...) __attribute__((format(printf, 4, 5)));
 void mkt_open_tick(struct mkt_market *market, struct group *group, uint64_t now_ms);
+
+/* Who waits for another version of a stream, or for a place in its queue, looks again. */
+void mkt_open_look_again(struct mkt_market *market, struct group *group);
+
+/* ---- stream.c ---- */
+/* The stream that the group's name is of, though the object may not be there; or NULL. */
+struct stream *mkt_stream_find(const struct mkt_market *market, const struct group *group,
+                               const struct object *object);
+/* A group begins to write the object: what its rule says holds from now on, and a stream that
+ * ended begins anew. MKT_NO_MEMORY, MKT_NO_SPACE. */
+enum mkt_status mkt_stream_write(struct mkt_market *market, struct group *group,
+                                 struct object *object);
+/* False: the group may write. Else whom it waits for. */
+#define MKT_STREAM_TEXT_BYTES 400
+bool mkt_stream_is_full(const struct mkt_market *market, const struct group *group,
+                        const struct object *object, char text[MKT_STREAM_TEXT_BYTES]);
+/* The group reads under its name from now on; object NULL: it isn't there yet. MKT_NO_MEMORY,
+ * MKT_NO_SPACE: with the text of the cause. */
+enum mkt_status mkt_stream_join(struct mkt_market *market, struct group *group,
+                                struct object *object, struct mkt_error *error);
+/* What the group's reader is to get of the object now; or NULL. */
+struct version *mkt_stream_pick(const struct group *group, const struct object *object);
+/* It gets that. Returns how many versions it missed of which it wasn't told. */
+uint64_t mkt_stream_deliver(const struct group *group, struct version *version);
+/* The end of a reading group: its version is read if all its ranks closed it. */
+void mkt_stream_leave(struct mkt_market *market, struct group *group);
+/* Nothing more is to come. */
+bool mkt_stream_is_over(const struct mkt_market *market, const struct stream *stream);
+/* Readers see the version from now on; or, it retires. */
+void mkt_stream_enter(struct mkt_market *market, struct version *version);
+void mkt_stream_retire(struct mkt_market *market, struct version *version);
+/* It may not be dropped, for a reader. */
+bool mkt_stream_holds(const struct version *version);
+/* Retires what the stream needs no more. */
+void mkt_stream_apply(struct mkt_market *market, struct stream *stream);
+void mkt_stream_put(struct mkt_market *market, struct stream *stream);
+/* The session ends. */
+void mkt_stream_forget(struct mkt_market *market, struct session *session);
+void mkt_stream_end(struct mkt_market *market, struct session *session, const struct mkt_msg *msg);
+/* Those that wait look again, if anything happened. True: something did. */
+bool mkt_stream_serve(struct mkt_market *market);
+void mkt_stream_tick(struct mkt_market *market, uint64_t now_ms);
+void mkt_stream_note_deadlines(struct mkt_market *market);
+/* At the market's end: also what is remembered of ended ones. */
+void mkt_stream_drop_all(struct mkt_market *market);
 
 /* ---- group.c ---- */
 struct group *mkt_group_create(struct mkt_market *market, uint32_t size);

@@ -56,6 +56,7 @@ void mkt_market_destroy(struct mkt_market *market)
         session->ended = true;
         mkt_grant_forget(market, session);
         mkt_save_forget(market, session);
+        mkt_stream_forget(market, session);
     }
     mkt_tier_destroy(market);
     destroy_groups(market);
@@ -64,6 +65,7 @@ void mkt_market_destroy(struct mkt_market *market)
         mkt_object_withdraw(market, object, true, "the market ended");
     }
     mkt_save_drop_held(market);
+    mkt_stream_drop_all(market);
     HASH_ITER (hh, market->sessions, session, next_session) {
         HASH_DEL(market->sessions, session);
         mkt_session_free(session);
@@ -271,6 +273,9 @@ static void dispatch(struct mkt_market *market, struct session *session, const s
     case MKT_MSG_DRAIN:
         mkt_save_drain(market, session, msg);
         break;
+    case MKT_MSG_END:
+        mkt_stream_end(market, session, msg);
+        break;
     default:
         mkt_refuse(market, session, "it sent a message that is not for the market");
         break;
@@ -279,11 +284,15 @@ static void dispatch(struct mkt_market *market, struct session *session, const s
 
 void mkt_settle(struct mkt_market *market)
 {
-    mkt_group_reap(market);
-    mkt_bytes_retry_deferred(market);
-    mkt_grant_serve(market);
-    mkt_tier_serve(market);
-    mkt_save_serve(market);
+    do {
+        do
+            mkt_group_reap(market);
+        while (mkt_stream_serve(market));
+        mkt_bytes_retry_deferred(market);
+        mkt_grant_serve(market);
+        mkt_tier_serve(market);
+        mkt_save_serve(market);
+    } while (market->has_stream_news); /* what gave way for memory was unread */
 }
 
 void mkt_market_message(struct mkt_market *market, uint64_t id, const struct mkt_msg *msg,
@@ -371,6 +380,7 @@ void mkt_market_tick(struct mkt_market *market, uint64_t now_ms)
         else
             mkt_open_tick(market, group, now_ms);
     }
+    mkt_stream_tick(market, now_ms);
     mkt_settle(market);
     market->next_deadline_ms = UINT64_MAX;
     first = mkt_heap_first(&market->timed);
@@ -380,6 +390,7 @@ void mkt_market_tick(struct mkt_market *market, uint64_t now_ms)
         mkt_note_deadline(market, market->grant_waits->deadline_ms);
     if (market->grant_waits || market->waiting_moves)
         mkt_note_deadline(market, market->tell_ms);
+    mkt_stream_note_deadlines(market);
     mkt_save_tick(market);
     mkt_tier_tick(market);
     mkt_record_done(market);

@@ -50,8 +50,9 @@ struct mkt_market_limits {
     uint32_t
         commit_timeout_ms; /* ... for the others' COMMIT, counted from the group's last message */
     uint32_t max_objects, max_groups, max_waiting; /* bounds of the tables */
-    const char *max_objects_by; /* what to raise for more objects; NULL: `max_objects` */
-    uint32_t max_pieces;        /* of one version */
+    const char *max_objects_by;            /* what to raise for more objects; NULL: `max_objects` */
+    uint32_t max_pieces;                   /* of one version */
+    uint32_t max_readers, reader_grace_ms; /* named readers of a stream; see stream.c */
     /* The tier below memory. */
     uint64_t tier_bytes;                      /* what it may hold; 0: there is none */
     uint64_t tier_least_bytes;                /* smaller pieces stay in memory */
@@ -127,7 +128,7 @@ void mkt_market_session_reclaim(struct mkt_market *market, uint64_t session, uin
 bool mkt_market_session_is_bare(const struct mkt_market *market, uint64_t session);
 
 /* One message of a session: OPEN, CANCEL, GRANT, RELEASE, ADD, TOUCH, LOOKUP, COMMIT, CLOSE,
- * WITHDRAW. */
+ * WITHDRAW, END. */
 void mkt_market_message(struct mkt_market *market, uint64_t session, const struct mkt_msg *msg,
                         uint64_t now_ms);
 
@@ -246,6 +247,26 @@ struct mkt_wait_info {
 typedef void (*mkt_wait_fn)(void *context, const struct mkt_wait_info *info);
 void mkt_market_each_wait(const struct mkt_market *market, uint64_t now_ms, mkt_wait_fn fn,
                           void *context);
+/* The stream that an object is of. */
+struct mkt_stream_info {
+    const char *pattern;                        /* NULL: its own */
+    uint32_t readers, queue, unread, end_after; /* as the rule says; unread: of the queue */
+    uint64_t published;
+    bool consumed, ended;
+};
+struct mkt_reader_info {
+    const char *name, *program;
+    uint32_t pid, deliver, every;
+    bool is_here, is_gone;
+    uint64_t delivered, skipped, last; /* last: the number of the version it got last */
+    uint64_t unread;                   /* versions of this object that it has still to read */
+};
+typedef void (*mkt_reader_fn)(void *context, const struct mkt_reader_info *info);
+/* False: it is of none. */
+bool mkt_market_stream(const struct mkt_market *market, const uint8_t object[MKT_ID_BYTES],
+                       struct mkt_stream_info *info_out);
+void mkt_market_each_reader(const struct mkt_market *market, const uint8_t object[MKT_ID_BYTES],
+                            mkt_reader_fn fn, void *context);
 
 struct mkt_session_info {
     uint64_t session;

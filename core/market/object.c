@@ -374,6 +374,7 @@ void mkt_object_put(struct mkt_market *market, struct object *object)
         return;
     assert(object->gone && !object->versions && !object->writer);
     mkt_set_put(market, object->set);
+    mkt_stream_put(market, object->stream);
     mkt_owned_name_fini(&object->name);
     free(object->save_failure);
     free(object);

@@ -145,6 +145,8 @@ static void begin(struct mkt_market *market, struct group *group, enum group_sta
         answer.opened.index = version->index;
         if (version->image)
             answer.opened.image = version->image->extent;
+        if (state == GROUP_READING)
+            answer.opened.skipped = mkt_stream_deliver(group, version);
     }
     answer_all(market, group, &answer, state == GROUP_WRITING);
 }
@@ -248,6 +250,8 @@ static struct version *pick_version(const struct group *group, const struct obje
 {
     struct version *version;
 
+    if (group->version == 0 && group->stream.deliver > MKT_DELIVER_LATEST)
+        return mkt_stream_pick(group, object);
     if (group->version == 0) {
         version = mkt_version_visible(object);
         return version && version->published_ms >= group->after_ms ? version : NULL;
@@ -288,6 +292,21 @@ static bool is_begun(const struct object *object)
     return object->versions && mkt_version_newest(object)->hidden;
 }
 
+static bool is_stream_reader(const struct group *group)
+{
+    return group->version == 0 && group->stream.deliver > MKT_DELIVER_LATEST;
+}
+
+/* It has had all that is there. */
+static void fail_follow(struct mkt_market *market, struct group *group, uint64_t now_ms)
+{
+    mkt_open_fail(market, group, MKT_TIMED_OUT,
+                  "no further version of '%s' within %.1f s, and its reader has had all; raise "
+                  "`wait` if its writer takes longer, or let the writer end the stream (`end`, "
+                  "`h5market end`)",
+                  mkt_path_text(group->name.path), (double)(now_ms - group->started_ms) / 1000);
+}
+
 /* No version of the object will do now. */
 static void read_wait_or_fail(struct mkt_market *market, struct group *group,
                               const struct object *object, uint64_t now_ms)
@@ -296,6 +315,7 @@ static void read_wait_or_fail(struct mkt_market *market, struct group *group,
     bool lost = object && group->version != 0 && group->version <= object->last_version;
     bool written = object && object->writer && !lost;
     bool begun = object && !lost && !written && is_begun(object);
+    bool follows = is_stream_reader(group) && object && object->steps > 0;
 
     if (written && is_loading(object)) {
         answer_native(market, group);
@@ -313,13 +333,16 @@ static void read_wait_or_fail(struct mkt_market *market, struct group *group,
         snprintf(group->waits_on, sizeof(group->waits_on),
                  "its writer (closed %u times, `publish: close N`)",
                  mkt_version_newest(object)->closes);
-    } else if (group->name.file.ino != 0 && !(object && object->versions)) {
+    } else if (group->name.file.ino != 0 && !(object && object->versions) && !group->stream.only) {
         answer_native(market, group);
         return;
     }
-    if ((written || begun) && group->writer_timeout_ms > wait_ms)
+    if ((written || begun || follows) && group->writer_timeout_ms > wait_ms)
         wait_ms = group->writer_timeout_ms;
-    if (lost || (wait_ms == 0 && !written && !begun) || add_ms(group->started_ms, wait_ms) < now_ms)
+    bool is_over = add_ms(group->started_ms, wait_ms) < now_ms;
+    if (follows && is_over && !written)
+        fail_follow(market, group, now_ms);
+    else if (lost || is_over || (wait_ms == 0 && !written && !begun && !follows))
         fail_not_found(market, group, object);
     else
         wait_until(market, group, add_ms(group->started_ms, wait_ms));
@@ -338,6 +361,26 @@ static void displace(struct mkt_market *market, struct object *object)
     mkt_object_retire_all(market, object);
     if (!object->writer)
         mkt_object_settle(market, object, "another file was put in its place");
+}
+
+static void fail_end(struct mkt_market *market, struct group *group)
+{
+    mkt_open_fail(market, group, MKT_END,
+                  "end of stream: '%s' has no more versions for this reader, and its writers said "
+                  "that none will come",
+                  mkt_path_text(group->name.path));
+}
+
+/* False: the group has its answer. */
+static bool join_stream(struct mkt_market *market, struct group *group, struct object *object)
+{
+    struct mkt_error error;
+    enum mkt_status status = mkt_stream_join(market, group, object, &error);
+
+    if (status != MKT_OK)
+        mkt_open_fail(market, group, status, "'%s' was not opened: %.500s",
+                      mkt_path_text(group->name.path), error.text);
+    return status == MKT_OK;
 }
 
 /* `woken_by`: what changed, NULL at first. */
@@ -361,11 +404,16 @@ static void open_read(struct mkt_market *market, struct group *group, struct obj
         object = woken_by && !woken_by->gone ? woken_by
                  : group->wait_ms > 0        ? find_raced_stub(market, &group->name, now_ms)
                                              : NULL;
+    if (!join_stream(market, group, object))
+        return;
     version = object ? pick_version(group, object) : NULL;
     if (version && mkt_version_refresh(market, version) != MKT_OK)
         fail_out_of_memory(market, group);
     else if (version)
         begin(market, group, GROUP_READING, object, version);
+    else if (is_stream_reader(group) &&
+             mkt_stream_is_over(market, mkt_stream_find(market, group, object)))
+        fail_end(market, group);
     else
         read_wait_or_fail(market, group, object, now_ms);
 }
@@ -486,8 +534,10 @@ static void wake_bucket(struct mkt_market *market, uint32_t bucket, struct objec
             continue;
         if (group->intent == MKT_INTENT_LOAD)
             open_load(market, group, now_ms);
-        else
+        else if (group->intent == MKT_INTENT_READ)
             open_read(market, group, object, now_ms);
+        else
+            market->has_stream_news = true;
         if (group->bucket > 0)
             mkt_open_note_waiting(market, group); /* its name may be another now */
     }
@@ -513,6 +563,8 @@ void mkt_open_wake(struct mkt_market *market, struct object *object, uint64_t no
     if (market->waiting_opens == 0)
         return;
     mkt_object_get(object);
+    if (object->stream)
+        market->has_stream_news = true; /* for others of the stream */
     wake_bucket(market, bucket_of(object->id, MKT_ID_BYTES), object, now_ms);
     if (object->name.file.ino != 0)
         wake_bucket(market, bucket_of_file(&object->name.file), object, now_ms);
@@ -542,9 +594,20 @@ static void open_probe(struct mkt_market *market, struct group *group)
 static void begin_writing(struct mkt_market *market, struct group *group, struct object *object,
                           struct version *version, uint64_t now_ms)
 {
-    if (mkt_object_set_retention(market, object, group->set ? group->set : "", group->keep) !=
-        MKT_OK) {
-        fail_out_of_memory(market, group);
+    bool is_consumed = group->stream.consumed || group->stream.queue > 0;
+    const char *set = group->set && !is_consumed ? group->set : "";
+
+    enum mkt_status status = mkt_stream_write(market, group, object);
+    if (status == MKT_OK)
+        status = mkt_object_set_retention(market, object, set, group->keep);
+    if (status != MKT_OK) {
+        if (status == MKT_NO_SPACE)
+            mkt_open_fail(market, group, status,
+                          "'%s' was not opened: the market knows as many streams as it may (twice "
+                          "`max_objects`)",
+                          mkt_path_text(group->name.path));
+        else
+            fail_out_of_memory(market, group);
         mkt_object_settle(market, object, "it was never written");
         return;
     }
@@ -561,6 +624,41 @@ static void begin_writing(struct mkt_market *market, struct group *group, struct
     mkt_open_wake(market, object, now_ms);
 }
 
+/* True if the group waits for a place in the queue, or has waited in vain. Who has waited doesn't
+ * just go on when there is one: what stands at the path may have changed, so it is to look again.
+ */
+static bool wait_for_queue(struct mkt_market *market, struct group *group,
+                           const struct object *object, uint64_t now_ms)
+{
+    const struct mkt_stream_rule *rule = &group->stream;
+    uint64_t end_ms = add_ms(group->started_ms, rule->queue_timeout_ms), told_ms = end_ms;
+    char text[MKT_STREAM_TEXT_BYTES];
+
+    if (rule->patience_ms > 0 && rule->patience_ms < rule->queue_timeout_ms)
+        told_ms = add_ms(group->started_ms, rule->patience_ms);
+    if (!mkt_stream_is_full(market, group, object, text)) {
+        if (group->state != GROUP_WAITING)
+            return false;
+        mkt_open_fail(market, group, MKT_STALE, "the stream of '%s' has a place: ask again",
+                      mkt_path_text(group->name.path));
+    } else if (now_ms < told_ms)
+        wait_until(market, group, told_ms);
+    else
+        mkt_open_fail(market, group, now_ms < end_ms ? MKT_STALE : MKT_TIMED_OUT,
+                      "'%s' can't be written yet: its stream has %u unread versions, the most that "
+                      "it may (`queue`): %s",
+                      mkt_path_text(group->name.path), rule->queue, text);
+    return true;
+}
+
+static void look_at_queue(struct mkt_market *market, struct group *group, uint64_t now_ms)
+{
+    bool differs;
+    struct object *object = mkt_object_by_client_name(market, &group->name, &differs);
+
+    wait_for_queue(market, group, object, now_ms);
+}
+
 static void open_create(struct mkt_market *market, struct group *group, struct object *object,
                         uint64_t now_ms)
 {
@@ -572,6 +670,8 @@ static void open_create(struct mkt_market *market, struct group *group, struct o
                       mkt_path_text(group->name.path));
         return;
     }
+    if (wait_for_queue(market, group, object, now_ms))
+        return;
     if (object && !object->has_stub && object->name.file.ino != 0)
         group->has_stub = false; /* its file has taken the stub's place since the client looked */
     if (object)
@@ -601,8 +701,10 @@ static void open_read_write(struct mkt_market *market, struct group *group, stru
                       mkt_path_text(group->name.path));
         return;
     }
+    if (newest && wait_for_queue(market, group, object, now_ms))
+        return;
     /* Each rank would get a copy of it, and its file is as good. */
-    if (newest && newest->save.state == SAVE_SAVED && newest->image &&
+    if (newest && newest->save.state == SAVE_SAVED && newest->image && !mkt_stream_holds(newest) &&
         newest->image->extent.length >
             market->limits.memory_bytes / MKT_LOAD_PART_TO_WRITE / group->size) {
         mkt_object_retire_all(market, object);
@@ -696,6 +798,12 @@ static enum mkt_status take_request(struct mkt_market *market, struct group *gro
     group->after_ms = open->after_ms;
     group->read_only = open->read_only;
     group->has_stub = open->has_stub;
+    group->stream = open->stream;
+    group->stream.reader.data = NULL; /* in the group's own `reader` */
+    group->stream.reader.length = 0;
+    if (open->stream.reader.length > 0)
+        snprintf(group->reader, sizeof(group->reader), "%.*s", (int)open->stream.reader.length,
+                 (const char *)open->stream.reader.data);
     if (open->set.length > 0) {
         group->set = strndup(open->set.data, open->set.length);
         if (!group->set)
@@ -822,6 +930,14 @@ void mkt_open_request(struct mkt_market *market, struct session *session, const 
         resolve(market, group, now_ms);
 }
 
+void mkt_open_look_again(struct mkt_market *market, struct group *group)
+{
+    if (group->intent == MKT_INTENT_READ)
+        open_read(market, group, NULL, market->now_ms);
+    else
+        look_at_queue(market, group, market->now_ms);
+}
+
 /* ---- time ---- */
 
 static void fail_join(struct mkt_market *market, struct group *group)
@@ -853,6 +969,10 @@ void mkt_open_tick(struct mkt_market *market, struct group *group, uint64_t now_
         fail_join(market, group);
     else if (group->intent == MKT_INTENT_LOAD)
         answer_native(market, group);
+    else if (group->intent != MKT_INTENT_READ)
+        look_at_queue(market, group, now_ms);
+    else if (is_stream_reader(group) && group->reader_place >= 0 && !group->waits_on[0])
+        fail_follow(market, group, now_ms);
     else if (group->waits_on[0])
         mkt_open_fail(market, group, MKT_TIMED_OUT,
                       "no version of '%s' within %.1f s: waited for %s to close it; raise "

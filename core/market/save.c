@@ -211,7 +211,7 @@ bool mkt_save_evict(struct mkt_market *market)
     DL_FOREACH2 (market->saved, version, save_next) {
         struct object *object = version->object;
 
-        if (version->keeps_some || version->pins > 0)
+        if (version->keeps_some || version->pins > 0 || mkt_stream_holds(version))
             continue;
         mkt_object_get(object);
         mkt_version_retire(market, version);
@@ -474,6 +474,8 @@ void mkt_save_done(struct mkt_market *market, struct session *session, const str
     end_run(market, version, done->status == MKT_OK ? SAVE_SAVED : SAVE_PENDING);
     if (set)
         mkt_set_apply(market, set);
+    if (object->stream && object->stream->consumed)
+        mkt_stream_apply(market, object->stream);
     mkt_object_put(market, object);
     mkt_reply(market, session,
               &(struct mkt_msg){.type = MKT_MSG_SAVE_NOTED, .request = msg->request}, NULL);

@@ -71,6 +71,7 @@ static void member_gone(struct mkt_market *market, struct member *member, uint64
         break;
     case GROUP_READING:
         member->state = MEMBER_GONE;
+        mkt_stream_leave(market, group);
         break;
     case GROUP_WRITING:
         if (group->published) {
@@ -114,6 +115,7 @@ void mkt_market_session_end(struct mkt_market *market, uint64_t id, uint64_t now
     mkt_tier_forget(market, session);
     while ((member = first_present(session)))
         member_gone(market, member, now_ms);
+    mkt_stream_forget(market, session);
     mkt_settle(market);
     mkt_record_done(market);
 }

@@ -396,7 +396,7 @@ static struct version *first_to_go(const struct set *set)
     struct version *version = set->versions;
 
     for (uint32_t i = set->keep; i < set->count; i++, version = version->set_next) {
-        if (!mkt_save_is_owed(version))
+        if (!mkt_save_is_owed(version) && !mkt_stream_holds(version))
             return version;
     }
     return NULL;
@@ -420,6 +420,36 @@ void mkt_set_apply(struct mkt_market *market, struct set *set)
     mkt_set_put(market, set);
 }
 
+/* What is beyond the object's own `keep`, without a set. */
+static void retire_older(struct mkt_market *market, struct object *object)
+{
+    uint32_t keep = object->keep ? object->keep : 1;
+    uint32_t beyond = object->count > keep ? object->count - keep : 0;
+    struct version *version, *next;
+
+    DL_FOREACH_SAFE (object->versions, version, next) {
+        if (beyond-- == 0)
+            return;
+        if (!mkt_stream_holds(version))
+            mkt_version_retire(market, version);
+    }
+}
+
+bool mkt_version_retain(struct mkt_market *market, struct object *object)
+{
+    uint32_t versions = market->versions_retired;
+
+    mkt_object_get(object);
+    if (object->stream && object->stream->consumed)
+        mkt_stream_apply(market, object->stream);
+    else if (object->set)
+        mkt_set_apply(market, object->set);
+    else
+        retire_older(market, object);
+    mkt_object_put(market, object);
+    return versions != market->versions_retired;
+}
+
 static void apply_retention(struct mkt_market *market, struct version *version)
 {
     struct object *object = version->object;
@@ -430,12 +460,7 @@ static void apply_retention(struct mkt_market *market, struct version *version)
         if (version->set && older != version && older->loaded)
             mkt_version_retire(market, older);
     }
-    if (version->set) {
-        mkt_set_apply(market, version->set);
-        return;
-    }
-    while (object->count > (object->keep ? object->keep : 1))
-        mkt_version_retire(market, object->versions);
+    mkt_version_retain(market, object);
 }
 
 /* What was only begun before it. */
@@ -462,6 +487,7 @@ static void reveal(struct mkt_market *market, struct version *version, uint64_t 
         DL_APPEND2(version->set->versions, version, set_prev, set_next);
         version->set->count++;
     }
+    mkt_stream_enter(market, version);
     mkt_save_begin(market, version);
     apply_retention(market, version);
 }
@@ -512,6 +538,8 @@ void mkt_version_retire(struct mkt_market *market, struct version *version)
     version->retired = true;
     DL_DELETE(version->object->versions, version);
     version->object->count--;
+    market->versions_retired++;
+    mkt_stream_retire(market, version);
     if (version->set) {
         DL_DELETE2(version->set->versions, version, set_prev, set_next);
         version->set->count--;

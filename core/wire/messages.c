@@ -70,6 +70,20 @@ static void walk_error(struct mkt_codec *codec, struct mkt_msg_error *error)
     mkt_codec_bytes(codec, &error->text);
 }
 
+static void walk_stream_rule(struct mkt_codec *codec, struct mkt_stream_rule *stream)
+{
+    mkt_codec_bool(codec, &stream->consumed);
+    mkt_codec_u32(codec, &stream->readers);
+    mkt_codec_u32(codec, &stream->queue);
+    mkt_codec_u32(codec, &stream->queue_timeout_ms);
+    mkt_codec_u32(codec, &stream->patience_ms);
+    mkt_codec_u32(codec, &stream->end_after);
+    mkt_codec_range(codec, &stream->deliver, 0, MKT_DELIVER_EVERY);
+    mkt_codec_u32(codec, &stream->every);
+    mkt_codec_bool(codec, &stream->only);
+    mkt_codec_bytes(codec, &stream->reader);
+}
+
 static void walk_open(struct mkt_codec *codec, struct mkt_msg_open *open)
 {
     mkt_codec_raw(codec, open->token, sizeof(open->token));
@@ -91,6 +105,7 @@ static void walk_open(struct mkt_codec *codec, struct mkt_msg_open *open)
     mkt_codec_bool(codec, &open->read_only);
     mkt_codec_bool(codec, &open->has_stub);
     mkt_codec_bytes(codec, &open->set);
+    walk_stream_rule(codec, &open->stream);
     walk_name(codec, &open->name);
 }
 
@@ -104,6 +119,7 @@ static void walk_opened(struct mkt_codec *codec, struct mkt_msg_opened *opened)
     mkt_codec_extent(codec, &opened->scratch);
     mkt_codec_range(codec, &opened->source, MKT_SOURCE_NATIVE, MKT_SOURCE_VERSION);
     mkt_codec_bytes(codec, &opened->notice);
+    mkt_codec_u64(codec, &opened->skipped);
 }
 
 static void walk_release(struct mkt_codec *codec, struct mkt_msg_release *release)
@@ -259,6 +275,7 @@ static void walk_request(struct mkt_codec *codec, struct mkt_msg *msg)
         break;
     case MKT_MSG_CLOSE:
         mkt_codec_u64(codec, &msg->file.file);
+        mkt_codec_bool(codec, &msg->file.unread);
         break;
     case MKT_MSG_WITHDRAW:
         walk_name(codec, &msg->withdraw.name);
@@ -288,6 +305,10 @@ static void walk_request(struct mkt_codec *codec, struct mkt_msg *msg)
         mkt_codec_bool(codec, &msg->save_wait.all);
         mkt_codec_bool(codec, &msg->save_wait.own);
         walk_name(codec, &msg->save_wait.name);
+        break;
+    case MKT_MSG_END:
+        mkt_codec_bytes(codec, &msg->end.pattern);
+        walk_name(codec, &msg->end.name);
         break;
     default:
         codec->failed = true;
@@ -324,6 +345,7 @@ static void walk_payload(struct mkt_codec *codec, struct mkt_msg *msg)
         mkt_codec_u64(codec, &msg->version.version);
         break;
     case MKT_MSG_WITHDRAWN:
+    case MKT_MSG_ENDED:
         mkt_codec_u64(codec, &msg->count.versions);
         break;
     case MKT_MSG_ANSWER:

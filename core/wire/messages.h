@@ -31,6 +31,7 @@
  * - SAVE_YIELD: SAVE_GO; may wait
  * - DRAIN: DRAINING
  * - FETCH: FETCHED; may wait
+ * - END: ENDED
  * - RELEASE, CLOSE, CANCEL: none
  * A GRANT or FETCH that waits long gets WAITING now and then, which is no answer.
  */
@@ -105,6 +106,8 @@ enum mkt_msg_type {
     MKT_MSG_FETCH,
     MKT_MSG_FETCHED,
     MKT_MSG_WAITING,
+    MKT_MSG_END,
+    MKT_MSG_ENDED,
     MKT_MSG_TYPE_END
 };
 
@@ -150,6 +153,34 @@ enum mkt_durability {
     MKT_DURABILITY_ASYNC = 1, /* at once; the version stays in memory until its file is safe */
     MKT_DURABILITY_CLOSE,     /* when the file is safe */
     MKT_DURABILITY_NONE       /* at once; the version may be replaced before it is saved */
+};
+
+/* Which version an open for reading gets. */
+enum mkt_deliver {
+    MKT_DELIVER_LATEST = 1,
+    MKT_DELIVER_NEXT, /* the oldest that the named reader hasn't had */
+    MKT_DELIVER_ALL,  /* the same, and what it hasn't had may not go */
+    MKT_DELIVER_EVERY /* of the path's versions the first, and each nth after it */
+};
+#define MKT_READER_NAME_BYTES  64     /* of a named reader, with its NUL */
+#define MKT_READER_NONE        "none" /* the name of those that aren't counted */
+#define MKT_STREAM_READERS_MAX 64
+#define MKT_END_AT_EXIT        UINT32_MAX /* `end: exit` */
+
+/* What a rule says of a stream. To a writer: consumed, readers, queue, end_after. */
+struct mkt_stream_rule {
+    bool consumed;             /* a version stays until `readers` named readers have read it */
+    uint32_t readers;          /* 0 = 1 */
+    uint32_t queue;            /* a writer's open waits while so many are unread; 0: it doesn't */
+    uint32_t queue_timeout_ms; /* it fails then ... */
+    uint32_t patience_ms; /* ... and is told before (MKT_STALE) whom it waits for, to ask again; so
+                             it is when there is a place */
+    uint32_t end_after;   /* the stream ends after so many versions; MKT_END_AT_EXIT; 0: neither */
+    /* To a reader. */
+    uint32_t deliver;        /* enum mkt_deliver; 0: it isn't counted as one */
+    uint32_t every;          /* EVERY */
+    bool only;               /* a file on disk that the market doesn't know isn't of the stream */
+    struct mkt_bytes reader; /* its name; empty: its program's */
 };
 
 struct mkt_msg_hello {
@@ -203,7 +234,8 @@ struct mkt_msg_open {
     bool read_only;         /* READ_WRITE: the file on disk may not be written by this user */
     bool has_stub; /* name.object is the object of a stub that stands there; its descriptor rides
                       along at create */
-    struct mkt_bytes set; /* the rule's pattern that `keep` counts over */
+    struct mkt_bytes set;          /* the rule's pattern that `keep` counts over */
+    struct mkt_stream_rule stream; /* READ, CREATE, READ_WRITE */
     struct mkt_name name;
 };
 
@@ -223,6 +255,7 @@ struct mkt_msg_opened {
     struct mkt_extent scratch; /* writers: a first grant; length 0: none */
     struct mkt_bytes notice;   /* rank 0: what its user should know, once: a file of it, or this
                                   one, couldn't be saved */
+    uint64_t skipped; /* versions that went before the named reader came; not told before */
 };
 
 struct mkt_msg_grant {
@@ -284,11 +317,12 @@ struct mkt_msg_version { /* COMMITTED */
 };
 struct mkt_msg_file { /* CLOSE: a reader is done, or a writer goes without publishing */
     uint64_t file;
+    bool unread; /* the program never got it: to a stream's reader it is to be delivered again */
 };
 struct mkt_msg_withdraw {
     struct mkt_name name;
 };
-struct mkt_msg_count { /* WITHDRAWN */
+struct mkt_msg_count { /* WITHDRAWN, ENDED */
     uint64_t versions;
 };
 struct mkt_msg_query {
@@ -370,6 +404,11 @@ struct mkt_msg_waiting { /* of the request: how long by now, for what, and on wh
     struct mkt_bytes text;
 };
 
+struct mkt_msg_end { /* the streams of these objects have no more versions. MKT_NOT_FOUND: none */
+    struct mkt_name name;
+    struct mkt_bytes pattern; /* as in a rule; empty: the name's */
+};
+
 struct mkt_msg_stop { /* MKT_STALE: not everything is saved yet; MKT_BUSY: something would be lost
                        */
     bool discard;     /* also when versions exist only in memory */
@@ -412,6 +451,7 @@ struct mkt_msg {
         struct mkt_msg_fetch fetch;
         struct mkt_msg_fetched fetched;
         struct mkt_msg_waiting waiting;
+        struct mkt_msg_end end;
     };
 };
 

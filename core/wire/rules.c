@@ -7,10 +7,25 @@
 /* A rule takes no less than this. */
 #define RULE_MIN_BYTES 52
 
-static void walk_rule(struct mkt_codec *codec, struct mkt_rule *rule, struct mkt_bytes *pattern,
-                      struct mkt_bytes *datasets)
+/* A rule's texts, in the order in which they are decoded. */
+struct rule_texts {
+    struct mkt_bytes pattern, datasets, reader;
+};
+
+static void walk_stream(struct mkt_codec *codec, struct mkt_rule *rule)
 {
-    mkt_codec_bytes(codec, pattern);
+    mkt_codec_range(codec, &rule->consumed, 0, 1);
+    mkt_codec_u32(codec, &rule->readers);
+    mkt_codec_u32(codec, &rule->queue);
+    mkt_codec_u32(codec, &rule->queue_timeout_ms);
+    mkt_codec_u32(codec, &rule->end_after);
+    mkt_codec_range(codec, &rule->deliver, 0, MKT_DELIVER_EVERY);
+    mkt_codec_u32(codec, &rule->every);
+}
+
+static void walk_rule(struct mkt_codec *codec, struct mkt_rule *rule, struct rule_texts *texts)
+{
+    mkt_codec_bytes(codec, &texts->pattern);
     mkt_codec_range(codec, &rule->mode, 0, MKT_MODE_BOTH);
     mkt_codec_u32(codec, &rule->keep);
     mkt_codec_u32(codec, &rule->wait_ms);
@@ -23,7 +38,14 @@ static void walk_rule(struct mkt_codec *codec, struct mkt_rule *rule, struct mkt
     mkt_codec_range(codec, &rule->pin, 0, 1);
     mkt_codec_range(codec, &rule->stage_in, 0, 1);
     mkt_codec_u32(codec, &rule->exit_wait_ms);
-    mkt_codec_bytes(codec, datasets);
+    mkt_codec_bytes(codec, &texts->datasets);
+    walk_stream(codec, rule);
+    mkt_codec_bytes(codec, &texts->reader);
+}
+
+static struct mkt_bytes text_of(const char *text)
+{
+    return (struct mkt_bytes){text, text != NULL ? (uint32_t)strlen(text) : 0};
 }
 
 static void walk_rules(struct mkt_codec *codec, const struct mkt_rule *rules, uint32_t count)
@@ -31,10 +53,9 @@ static void walk_rules(struct mkt_codec *codec, const struct mkt_rule *rules, ui
     mkt_codec_u32(codec, &count);
     for (uint32_t i = 0; i < count && !codec->failed; i++) {
         struct mkt_rule rule = rules[i];
-        struct mkt_bytes pattern = {rule.pattern, (uint32_t)strlen(rule.pattern)};
-        struct mkt_bytes datasets = {rule.datasets,
-                                     rule.datasets != NULL ? (uint32_t)strlen(rule.datasets) : 0};
-        walk_rule(codec, &rule, &pattern, &datasets);
+        struct rule_texts texts = {text_of(rule.pattern), text_of(rule.datasets),
+                                   text_of(rule.reader)};
+        walk_rule(codec, &rule, &texts);
     }
 }
 
@@ -73,10 +94,11 @@ static enum mkt_status read_rules(struct mkt_codec *codec, struct mkt_rule *rule
 {
     char *end = (char *)(rules + count);
     for (uint32_t i = 0; i < count; i++) {
-        struct mkt_bytes pattern = {NULL, 0}, datasets = {NULL, 0};
-        walk_rule(codec, &rules[i], &pattern, &datasets);
-        if (codec->failed || !put_text(pattern, &end, &rules[i].pattern) ||
-            !put_text(datasets, &end, &rules[i].datasets))
+        struct rule_texts texts = {.pattern = {NULL, 0}};
+        walk_rule(codec, &rules[i], &texts);
+        if (codec->failed || !put_text(texts.pattern, &end, &rules[i].pattern) ||
+            !put_text(texts.datasets, &end, &rules[i].datasets) ||
+            !put_text(texts.reader, &end, &rules[i].reader))
             return MKT_PROTOCOL;
     }
     return codec->at == codec->end ? MKT_OK : MKT_PROTOCOL;
@@ -203,5 +225,13 @@ void mkt_rule_apply(struct mkt_rule *rule, const struct mkt_rule *found)
     if (found->exit_wait_ms != 0)
         rule->exit_wait_ms = found->exit_wait_ms;
     rule->datasets = found->datasets;
+    rule->consumed = found->consumed;
+    rule->readers = found->readers;
+    rule->queue = found->queue;
+    rule->queue_timeout_ms = found->queue_timeout_ms;
+    rule->end_after = found->end_after;
+    rule->deliver = found->deliver;
+    rule->every = found->every;
+    rule->reader = found->reader;
     rule->line = found->line;
 }

@@ -38,7 +38,12 @@ struct mkt_rule {
     /* For datasets in the file: "MPATTERN\n" and "BPATTERN\n", mode memory and both, in order;
      * NULL or empty: all are of mode both. */
     const char *datasets;
-    uint32_t line; /* of the configuration; not in the encoded form */
+    /* Of a stream, as in struct mkt_stream_rule; all 0: the default. */
+    uint32_t consumed; /* 1: `until: consumed` */
+    uint32_t readers, queue, queue_timeout_ms, end_after;
+    uint32_t deliver, every;
+    const char *reader; /* NULL or empty: the program's name */
+    uint32_t line;      /* of the configuration; not in the encoded form */
 };
 
 /* Encodes `count` rules; *bytes_out is malloc'ed and the caller's. */

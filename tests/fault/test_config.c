@@ -101,6 +101,34 @@ static void test_config_rules_keep_their_order_and_values(void **state)
     mkt_config_fini(&config);
 }
 
+static void test_config_streams_are_understood(void **state)
+{
+    struct mkt_config config;
+
+    (void)state;
+    assert_int_equal(
+        parse("max_readers: 7\n"
+              "reader_grace: 3s\n"
+              "files:\n"
+              "- {match: a, until: consumed, readers: 2, queue: 4, queue_timeout: 5s,\n"
+              "   end: exit, deliver: every 3, reader: viewer}\n"
+              "- {match: b, end: 100, deliver: all}\n"
+              "- {match: c, deliver: latest}\n",
+              &config),
+        MKT_OK);
+    assert_int_equal(config.max_readers, 7);
+    assert_int_equal(config.reader_grace_ms, 3000);
+    const struct mkt_rule *a = &config.rules[0], *b = &config.rules[1], *c = &config.rules[2];
+    assert_true(a->consumed == 1 && a->readers == 2 && a->queue == 4);
+    assert_int_equal(a->queue_timeout_ms, 5000);
+    assert_true(a->end_after == MKT_END_AT_EXIT && b->end_after == 100 && c->end_after == 0);
+    assert_true(a->deliver == MKT_DELIVER_EVERY && a->every == 3);
+    assert_true(b->deliver == MKT_DELIVER_ALL && c->deliver == MKT_DELIVER_LATEST);
+    assert_string_equal(a->reader, "viewer");
+    assert_null(b->reader);
+    mkt_config_fini(&config);
+}
+
 static void test_config_short_rules_keep_their_order(void **state)
 {
     struct mkt_config config;
@@ -251,6 +279,15 @@ static void test_config_wrong_value_names_line_and_notation(void **state)
     assert_rejected(
         "files: [{match: a, publish: close 0}]\n",
         "h5market.yaml:1: 'close 0' is out of range for 'publish': it takes 1 to 1000000");
+    assert_rejected("files:\n- match: a\n  deliver: every 0\n",
+                    "h5market.yaml:3: 'every 0' is out of range for 'deliver': it takes 1 to "
+                    "1000000");
+    assert_rejected("files:\n- match: a\n  end: never\n",
+                    "h5market.yaml:3: 'never' isn't a value of 'end': it takes a whole number, or "
+                    "exit");
+    assert_rejected("files:\n- match: a\n  reader: two words\n",
+                    "h5market.yaml:3: 'two words' isn't a value of 'reader': it takes a name of 1 "
+                    "to 63 characters without blanks");
     assert_rejected("files:\n- match: a\n  durability: disk\n",
                     "h5market.yaml:3: 'disk' isn't a value of 'durability': it takes async, close "
                     "or none");
@@ -337,6 +374,7 @@ int main(void)
         cmocka_unit_test(test_config_empty_gives_defaults),
         cmocka_unit_test(test_config_values_are_understood),
         cmocka_unit_test(test_config_rules_keep_their_order_and_values),
+        cmocka_unit_test(test_config_streams_are_understood),
         cmocka_unit_test(test_config_short_rules_keep_their_order),
         cmocka_unit_test(test_config_datasets_first_match_wins),
         cmocka_unit_test(test_config_base_fills_what_is_not_said),

@@ -415,9 +415,10 @@ void archive_rest(struct process *process)
 
     save_all(process);
     mkt_market_usage(world.market, &usage);
-    SIM_CHECK(world.meddled || world.has_hostile || usage.unsaved_versions == 0,
-              "%d versions can't be saved, though nobody is in the way",
-              (int)usage.unsaved_versions);
+    /* Without memory an object may lose its file's name, and its path goes to another one. */
+    SIM_CHECK(
+        world.meddled || world.has_hostile || world.short_of_memory || usage.unsaved_versions == 0,
+        "%d versions can't be saved, though nobody is in the way", (int)usage.unsaved_versions);
     for (unsigned p = 0; p < PATHS; p++) {
         const struct path *path = &world.path[p];
         struct unsaved unsaved = {.order = path->owed};

@@ -248,7 +248,13 @@ static void open_file(struct process *process)
         msg.open.keep = job->keep;
         msg.open.publish_close = job->publish_close;
         msg.open.durability = job->durability;
-        if (job->keep && job->path % 2 == 0)
+        msg.open.stream = job->stream;
+        if (job->queue_until_ms == 0)
+            job->queue_until_ms = world.now + job->stream.queue_timeout_ms;
+        msg.open.stream.queue_timeout_ms =
+            job->queue_until_ms > world.now ? (uint32_t)(job->queue_until_ms - world.now) : 0;
+        if ((job->keep && job->path % 2 == 0) || job->stream.queue > 0 || job->stream.consumed ||
+            job->stream.end_after > 0 || process->program->reader > 0)
             msg.open.set = (struct mkt_bytes){set, sizeof(set) - 1};
     }
     process->phase = PHASE_OPENING;
@@ -256,6 +262,8 @@ static void open_file(struct process *process)
     process->pieces = process->unacknowledged = process->round = process->operations =
         process->checks = 0;
     process->out_of_memory = false;
+    if (job->kind == JOB_WRITE && job->stream.queue > 0)
+        wait_ms = job->stream.queue_timeout_ms;
     request(process, &msg, MKT_MSG_OPENED, (uint64_t)world.limits.join_timeout_ms + wait_ms + 1);
 }
 
@@ -732,6 +740,19 @@ static void act_withdraw(struct process *process)
     request(process, &msg, MKT_MSG_WITHDRAWN, 1);
 }
 
+static void act_end(struct process *process)
+{
+    static const char pattern[] = "file*";
+    struct job *job = job_of(process);
+    struct mkt_msg msg = {.type = MKT_MSG_END};
+
+    look_at_path(process, job);
+    msg.end.name = job->name;
+    if (job->by_pattern)
+        msg.end.pattern = (struct mkt_bytes){pattern, sizeof(pattern) - 1};
+    request(process, &msg, MKT_MSG_ENDED, 1);
+}
+
 /* Somebody removes the stub, or changes the real file, without asking the market. */
 static void act_remove(struct process *process)
 {
@@ -774,6 +795,9 @@ static void act_at_start(struct process *process)
         break;
     case JOB_REMOVE:
         act_remove(process);
+        break;
+    case JOB_END:
+        act_end(process);
         break;
     default:
         open_file(process);
@@ -859,10 +883,19 @@ static void check_open_error(const struct process *process, const struct mkt_msg
         if (world.path[job->path].has_file && world.path[job->path].content > 0)
             break;
         EXPECT(job->kind != JOB_READ || process->rank != 0 || process->known_version == 0 ||
-                   job->version != 0 || job->after_now || error->status == MKT_TIMED_OUT,
+                   job->version != 0 || job->after_now ||
+                   job->stream.deliver > MKT_DELIVER_LATEST || error->status == MKT_TIMED_OUT,
                "'%s' has version %d, but a reader was told: %.*s", world.path[job->path].name,
                (int)process->known_version, (int)error->text.length,
                (const char *)error->text.data);
+        break;
+    case MKT_END:
+        stream_check_end(process);
+        world.stream_ends++;
+        break;
+    case MKT_STALE:
+        EXPECT(job->kind == JOB_WRITE && job->stream.queue > 0, "an open is to be asked again");
+        world.stream_waits++;
         break;
     case MKT_BUSY:
     case MKT_EXISTS:
@@ -896,6 +929,10 @@ static void receive_error(struct process *process, const struct mkt_msg_error *e
     switch (process->waits_for) {
     case MKT_MSG_OPENED:
         check_open_error(process, error);
+        if (error->status == MKT_STALE) { /* it asks again */
+            process->phase = PHASE_START;
+            break;
+        }
         EXPECT(!job->answered || job->answer_failed, "one rank could open, another could not: %.*s",
                (int)error->text.length, (const char *)error->text.data);
         job->answered = job->answer_failed = true;
@@ -928,6 +965,7 @@ static void receive_error(struct process *process, const struct mkt_msg_error *e
         next_job(process);
         break;
     case MKT_MSG_WITHDRAWN:
+    case MKT_MSG_ENDED:
         next_job(process);
         break;
     case MKT_MSG_FETCHED:
@@ -977,7 +1015,7 @@ static void receive_opened(struct process *process, const struct mkt_msg_opened 
         EXPECT(opened->source == MKT_SOURCE_VERSION, "a reader got no version");
         EXPECT(job->version == 0 || job->version == opened->version,
                "a reader got version %d, not %d", (int)opened->version, (int)job->version);
-        if (process->rank == 0 && job->version == 0 &&
+        if (process->rank == 0 && job->version == 0 && job->stream.deliver <= MKT_DELIVER_LATEST &&
             memcmp(opened->object, world.path[job->path].object, MKT_ID_BYTES) == 0)
             EXPECT(opened->version >= process->known_version,
                    "a reader got version %d, but %d was published before it asked",

@@ -107,13 +107,37 @@ static void make_archiver(void)
     while (!program->rank[0]->exists);
 }
 
+static void make_processes(struct program *program)
+{
+    for (unsigned r = 0; r < program->size; r++) {
+        program->rank[r] = make_process(program, r);
+        world_session_begin(program->rank[r]);
+    }
+}
+
+/* Some that write one path step by step, and some that follow. */
+static void make_stream(void)
+{
+    struct stream_setup setup;
+    unsigned writers = one_in(4) ? 2 : 1, readers = (unsigned)chance(1, 4);
+
+    stream_set_up(&setup);
+    world.keeps_sets = true;
+    for (unsigned p = 0; p < writers + readers; p++) {
+        struct program *program = &world.program[world.programs++];
+
+        stream_make(program, &setup, p < writers ? 0 : 1);
+        make_processes(program);
+    }
+}
+
 void programs_make(void)
 {
-    bool hostile = one_in(4);
+    bool hostile = one_in(4), streams = one_in(2);
 
     world.archivers = (unsigned)chance(0, 2);
 
-    world.programs = (unsigned)chance(2, 5);
+    world.programs = streams ? (unsigned)chance(0, 2) : (unsigned)chance(2, 5);
     for (unsigned p = 0; p < world.programs; p++) {
         struct program *program = &world.program[p];
 
@@ -123,12 +147,12 @@ void programs_make(void)
         for (unsigned j = 0; j < program->jobs; j++) {
             make_job(&program->job[j], program->size);
             world.keeps_sets |= program->job[j].keep > 0 || program->job[j].publish_close > 1;
+            world.hides_versions |= program->job[j].publish_close > 1;
         }
-        for (unsigned r = 0; r < program->size; r++) {
-            program->rank[r] = make_process(program, r);
-            world_session_begin(program->rank[r]);
-        }
+        make_processes(program);
     }
+    if (streams)
+        make_stream();
     for (unsigned a = 0; a < world.archivers; a++)
         make_archiver();
     world.has_hostile = hostile;

@@ -20,8 +20,9 @@ enum {
     CELL_BYTES = 8,
     MAX_RANKS = 3,
     MAX_ROUNDS = 3,
-    MAX_PROCESSES = 20,
-    MAX_PROGRAMS = 9,
+    MAX_PROCESSES = 32,
+    MAX_PROGRAMS = 14,
+    STREAM_READERS = 3,
     MAX_JOBS = 8,
     MAX_ARENAS = 64,
     MAX_EXTENTS = 64,
@@ -112,6 +113,7 @@ enum job_kind {
     JOB_WITHDRAW,
     JOB_PROBE,
     JOB_REMOVE,
+    JOB_END,
     JOB_ARCHIVE
 };
 struct job {
@@ -122,6 +124,9 @@ struct job {
     uint32_t wait_ms, writer_timeout_ms, keep, publish_close, durability;
     uint64_t version;
     bool after_now;
+    struct mkt_stream_rule stream;
+    bool by_pattern;         /* END */
+    uint64_t queue_until_ms; /* WRITE: 0: it hasn't asked yet */
     unsigned rounds, operations;
     bool unchanged, drops_array, closes, disagrees;
     int failing_rank, lazy_rank; /* -1: none; lazy: unchanged on rank 0 only */
@@ -136,6 +141,7 @@ struct job {
 
 struct program {
     unsigned size, jobs;
+    unsigned reader; /* of a stream: its name, from 1 */
     bool hostile, is_archiver;
     struct process *rank[MAX_RANKS];
     struct job job[MAX_JOBS];
@@ -257,11 +263,12 @@ struct world {
     bool archivers_end; /* no new ones, and none fails */
 
     bool short_of_memory; /* allocations fail in this schedule */
-    bool keeps_sets, has_hostile;
+    bool keeps_sets, has_hostile, hides_versions;
     bool is_apart;           /* what a market asks for now is no affair of the world's */
     bool answers_again;      /* a client that is connected anew may have had its answer */
     unsigned restart_rarity; /* 0: never */
     unsigned deaths_left;    /* in the middle of a call: each costs memory, which nobody frees */
+    uint64_t stream_reads, stream_ends, stream_waits;
     uint64_t kills, publishes, reads, errors, restarts, deaths, moves, fetches;
 };
 
@@ -345,6 +352,24 @@ void archive_owe(struct path *path, unsigned content, bool owed);
 void archive_rest(struct process *process);
 /* Somebody changed, replaced or removed the file at the path. */
 void archive_meddled(struct path *path);
+
+/* ---- stream.c ---- */
+/* The rule of a schedule's stream. */
+struct stream_setup {
+    unsigned path;
+    struct mkt_stream_rule rule;
+    uint32_t keep;
+};
+void stream_begin(void);
+void stream_set_up(struct stream_setup *setup);
+/* Role 0: a writer; else a reader. */
+void stream_make(struct program *program, const struct stream_setup *setup, unsigned role);
+/* An answer leaves; a CLOSE, or the end of a session, has reached the market. */
+void stream_delivered(const struct process *process, const struct mkt_msg_opened *opened);
+void stream_closed(const struct process *process, uint64_t file);
+void stream_session_ended(const struct process *process);
+void stream_check_end(const struct process *process);
+void stream_check_waits(void);
 
 /* ---- program.c ---- */
 void programs_make(void);

@@ -216,6 +216,7 @@ static void find_published(void)
 
         if (!have_all_committed(process->program) || process->program->hostile ||
             process->program->job[process->job].durability != MKT_DURABILITY_CLOSE ||
+            process->program->job[process->job].unchanged ||
             is_known(process->program->job[process->job].attempt, process->round))
             continue;
         mkt_market_each_version(world.market, process->opened.object, find_newest, &newest);
@@ -237,6 +238,8 @@ static void check_answer(struct process *process, const struct mkt_msg *msg)
     SIM_CHECK(msg->request == process->request && process->waits_for != 0,
               "process %u got an answer (type %d) that it does not wait for", process->number,
               msg->type);
+    if (msg->type == MKT_MSG_OPENED)
+        stream_delivered(process, &msg->opened);
     if (msg->type == MKT_MSG_COMMITTED) {
         process->published = msg->version.version;
         note_published(process, msg->version.version);
@@ -379,6 +382,8 @@ void world_deliver_to_market(struct process *process)
         for (unsigned p = 0; p < PATHS; p++)
             world_disturb(p);
     }
+    if (msg.type == MKT_MSG_CLOSE)
+        stream_closed(process, msg.file.file);
     restart_enter();
     mkt_market_message(world.market, process->session, &msg, world.now);
     restart_leave();
@@ -393,6 +398,7 @@ void world_tick(uint64_t now_ms)
     mkt_market_tick(world.market, now_ms);
     restart_leave();
     find_published();
+    stream_check_waits();
     SIM_CHECK(mkt_market_next_deadline(world.market) > now_ms,
               "the next deadline has passed after a tick");
     for (unsigned i = 0; i < world.processes; i++) {
@@ -444,6 +450,7 @@ void world_session_end(struct process *process)
     process->ended = true;
     process->connected = false;
     queue_clear(&process->to_client);
+    stream_session_ended(process);
     restart_enter();
     mkt_market_session_end(world.market, process->session, world.now);
     restart_leave();
@@ -453,6 +460,8 @@ void world_session_end(struct process *process)
 void world_session_reclaim(struct process *process)
 {
     sim_trace("process %u: reclaimed", process->number);
+    if (!process->ended && process->program)
+        stream_session_ended(process);
     process->ended = process->reclaimed = true;
     queue_clear(&process->to_client);
     queue_clear(&process->to_market);
@@ -525,6 +534,7 @@ void world_reconnect(void)
         mkt_market_answer_again(world.market, process->session);
     }
     world.answers_again = false;
+    find_published();
 }
 
 static void make_paths(void)
@@ -563,11 +573,14 @@ void world_begin(uint64_t seed, bool short_of_memory)
         .max_groups = one_in(10) ? 3 : 64,
         .max_waiting = one_in(10) ? 2 : 64,
         .max_pieces = one_in(6) ? 6 : 1000,
+        .max_readers = one_in(10) ? 1 : MKT_STREAM_READERS_MAX,
+        .reader_grace_ms = (uint32_t)chance(0, 300),
     };
     world.limits.memory_bytes = one_in(3) ? world.limits.arena_bytes * 4 : chance(8, 40) << 10;
     tier_begin(&world.limits);
     world.restart_rarity = short_of_memory || one_in(3) ? 0 : (unsigned)chance(10, 300);
     restart_begin(world.restart_rarity > 0);
+    stream_begin();
     memory_arm(short_of_memory ? chance(20, 400) : 0, seed);
     world.market = mkt_market_create(&world.limits, &operations, NULL);
     SIM_CHECK(world.market, "no market");

@@ -69,6 +69,10 @@ static inline void sample_open(uint64_t *state, struct message_sample *sample)
     open->pin = random_below(state, 2) == 1;
     open->read_only = random_below(state, 2) == 1;
     open->set = sample_text(state, sample);
+    open->stream.consumed = random_below(state, 2) == 1;
+    open->stream.only = random_below(state, 2) == 1;
+    open->stream.deliver = (uint32_t)random_below(state, MKT_DELIVER_EVERY + 1);
+    open->stream.reader = sample_text(state, sample);
     sample_name(state, sample, &open->name);
     sample->has_fd = random_below(state, 2) == 1;
 }
@@ -142,6 +146,9 @@ static inline void sample_small(uint64_t *state, struct message_sample *sample)
         msg->opened.source = MKT_SOURCE_NATIVE + (uint32_t)random_below(state, 3);
         msg->opened.notice = sample_text(state, sample);
         break;
+    case MKT_MSG_CLOSE:
+        msg->file.unread = random_below(state, 2) == 1;
+        break;
     case MKT_MSG_RELEASE:
         msg->release.count = (uint32_t)random_below(state, 9);
         sample_fill(state, sample->extents, sizeof(sample->extents));
@@ -167,6 +174,10 @@ static inline void sample_small(uint64_t *state, struct message_sample *sample)
         break;
     case MKT_MSG_WITHDRAW:
         sample_name(state, sample, &msg->withdraw.name);
+        break;
+    case MKT_MSG_END:
+        msg->end.pattern = sample_text(state, sample);
+        sample_name(state, sample, &msg->end.name);
         break;
     case MKT_MSG_QUERY:
         msg->query.what = MKT_QUERY_STATUS + (uint32_t)random_below(state, 3);

@@ -55,7 +55,7 @@ static uint64_t publish(uint64_t session, struct mkt_msg open)
 
 static void close_file(uint64_t session, uint64_t file)
 {
-    say(session, (struct mkt_msg){.type = MKT_MSG_CLOSE, .file = {file}});
+    say(session, (struct mkt_msg){.type = MKT_MSG_CLOSE, .file = {.file = file}});
 }
 
 /* ---- tests ---- */

@@ -56,7 +56,7 @@ static void load(uint64_t session, uint64_t size)
 
 static void close_file(uint64_t session, uint64_t file)
 {
-    say(session, (struct mkt_msg){.type = MKT_MSG_CLOSE, .file = {file}});
+    say(session, (struct mkt_msg){.type = MKT_MSG_CLOSE, .file = {.file = file}});
 }
 
 static void give_back(uint64_t session, const struct mkt_extent *extent)

@@ -144,7 +144,15 @@ static void test_rules_round_trip_keeps_all(void **state)
          .backup = 1,
          .stage_in = 1,
          .exit_wait_ms = 7,
-         .datasets = "M/a/**\nBb\n"},
+         .datasets = "M/a/**\nBb\n",
+         .consumed = 1,
+         .readers = 10,
+         .queue = 11,
+         .queue_timeout_ms = 12,
+         .end_after = MKT_END_AT_EXIT,
+         .deliver = MKT_DELIVER_EVERY,
+         .every = 13,
+         .reader = "analysis"},
         {.pattern = ""},
         {.pattern = "/a/**/b?.h5",
          .mode = MKT_MODE_BOTH,
@@ -172,6 +180,12 @@ static void test_rules_round_trip_keeps_all(void **state)
                     back[i].stage_in == rules[i].stage_in);
         assert_true(back[i].exit_wait_ms == rules[i].exit_wait_ms);
         assert_string_equal(back[i].datasets, rules[i].datasets ? rules[i].datasets : "");
+        assert_true(back[i].consumed == rules[i].consumed && back[i].readers == rules[i].readers);
+        assert_true(back[i].queue == rules[i].queue &&
+                    back[i].queue_timeout_ms == rules[i].queue_timeout_ms &&
+                    back[i].end_after == rules[i].end_after);
+        assert_true(back[i].deliver == rules[i].deliver && back[i].every == rules[i].every);
+        assert_string_equal(back[i].reader, rules[i].reader ? rules[i].reader : "");
     }
     free(back);
     /* Cut or with something behind it, it is refused. */

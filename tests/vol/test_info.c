@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "core/wire/messages.h"
 #include "vol/callbacks.h"
 
 static void test_info_parse_all_keys_are_read(void **state)
@@ -16,13 +17,18 @@ static void test_info_parse_all_keys_are_read(void **state)
     (void)state;
     struct mkt_vol_info info;
     char reason[256];
-    assert_true(mkt_vol_info_parse("  wait=1.5 version=7\tafter=start config=/a/b.yaml ", &info,
-                                   reason, sizeof(reason)));
+    assert_true(mkt_vol_info_parse("  wait=1.5 version=7\tafter=start config=/a/b.yaml "
+                                   "deliver=every:12 reader=me ",
+                                   &info, reason, sizeof(reason)));
     assert_int_equal(info.wait_ms, 1500);
     assert_int_equal(info.version, 7);
     assert_true(info.after_start);
     assert_string_equal(info.config, "/a/b.yaml");
+    assert_int_equal(info.deliver, MKT_DELIVER_EVERY);
+    assert_int_equal(info.every, 12);
+    assert_string_equal(info.reader, "me");
     free(info.config);
+    free(info.reader);
 }
 
 static void test_info_parse_empty_is_all_defaults(void **state)
@@ -37,9 +43,26 @@ static void test_info_parse_empty_is_all_defaults(void **state)
 static void test_info_parse_bad_words_name_themselves(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"wait",       "wait=",      "wait=-1",    "wait=abc",
-                                      "wait=1e300", "wait=nan",   "patience=3", "version=0",
-                                      "version=-3", "version=1x", "after=end",  "config="};
+    static const char *const bad[] = {"wait",
+                                      "wait=",
+                                      "wait=-1",
+                                      "wait=abc",
+                                      "wait=1e300",
+                                      "wait=nan",
+                                      "patience=3",
+                                      "version=0",
+                                      "version=-3",
+                                      "version=1x",
+                                      "after=end",
+                                      "config=",
+                                      "deliver=",
+                                      "deliver=some",
+                                      "deliver=every",
+                                      "deliver=every:0",
+                                      "deliver=every:-1",
+                                      "deliver=every:2x",
+                                      "deliver=every:9999999",
+                                      "reader="};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct mkt_vol_info info;
         char reason[256] = "", key[32];
@@ -52,8 +75,15 @@ static void test_info_parse_bad_words_name_themselves(void **state)
 static void test_info_to_str_comes_back_the_same(void **state)
 {
     (void)state;
-    static const char *const strings[] = {"", "wait=0", "wait=60 config=x", "version=3 after=start",
-                                          "wait=0.25"};
+    static const char *const strings[] = {"",
+                                          "wait=0",
+                                          "wait=60 config=x",
+                                          "version=3 after=start",
+                                          "wait=0.25",
+                                          "deliver=latest",
+                                          "deliver=next reader=a",
+                                          "deliver=all",
+                                          "deliver=every:5 reader=b config=y"};
     for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
         struct mkt_vol_info info, again;
         char reason[256], *text = NULL;
@@ -69,7 +99,9 @@ static void test_info_to_str_comes_back_the_same(void **state)
         mkt_vol_info_free(copy);
         free(text);
         free(info.config);
+        free(info.reader);
         free(again.config);
+        free(again.reader);
     }
 }
 
