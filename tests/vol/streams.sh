@@ -4,7 +4,7 @@
 # Streams: programs that write one path step by step, or a set of files, and readers that follow at
 # their own pace.
 # usage: streams.sh CASE...; H5DO, WRITER and READER name the programs
-# shellcheck disable=SC2317 # cases are called by name
+# shellcheck disable=SC2317,SC2153 # cases are called by name; the environment sets READER
 # shellcheck source=tests/vol/h5do.sh
 mode=market
 . "$(dirname "$0")/h5do.sh"
