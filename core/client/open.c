@@ -31,8 +31,10 @@ struct opening {
     struct mkt_rule rule;
     int stub_fd;
     bool made_stub, changed, interrupted;
-    bool queued; /* it has said that it waits */
-    uint64_t started_ms, asked_ms;
+    uint8_t
+        own_stub[MKT_ID_BYTES]; /* made_stub: its object, for when the open is asked for again */
+    bool queued;                /* it has said that it waits */
+    uint64_t started_ms;
 };
 
 static bool creates(const struct mkt_open *request)
@@ -72,6 +74,27 @@ static enum mkt_status open_without_daemon(const struct mkt_open *request,
 
 /* ---- what rank 0 prepares ---- */
 
+/* What stands there is the stub that this open has made. */
+static bool is_own_stub(const struct opening *opening)
+{
+    const struct mkt_place *place = &opening->place;
+    return opening->made_stub && place->kind == MKT_PLACE_STUB &&
+           memcmp(place->stub.object, opening->own_stub, MKT_ID_BYTES) == 0;
+}
+
+static enum mkt_status ensure_stub(struct opening *opening, struct mkt_error *error)
+{
+    struct mkt_client *client = opening->client;
+    bool made = false;
+    enum mkt_status status = mkt_stub_ensure(&opening->place, client->market, client->host,
+                                             &opening->stub_fd, &made, error);
+    if (made) {
+        opening->made_stub = true;
+        memcpy(opening->own_stub, opening->place.stub.object, MKT_ID_BYTES);
+    }
+    return status;
+}
+
 /* The stub of a new file. What stands in its way is left to native to refuse, on all ranks alike:
  * mode FILE. A folder that may not be written to is no hindrance to a file in memory: it goes by
  * its place. */
@@ -85,14 +108,14 @@ static enum mkt_status prepare_create(struct opening *opening, struct mkt_error 
         bool closed = is_file && faccessat(AT_FDCWD, place->real, R_OK | W_OK, AT_EACCESS) != 0;
         bool gone = closed && errno == ENOENT;
         /* A stub whose data is lost is in the way of an exclusive create as any file is. */
-        if (place->kind == MKT_PLACE_FOREIGN || (place->kind != MKT_PLACE_NONE && exclusive) ||
+        if (place->kind == MKT_PLACE_FOREIGN ||
+            (place->kind != MKT_PLACE_NONE && exclusive && !is_own_stub(opening)) ||
             (closed && !gone))
             opening->rule.mode = MKT_MODE_FILE;
         if (opening->rule.mode == MKT_MODE_FILE || (is_file && !gone))
             return MKT_OK;
         if (!gone)
-            status = mkt_stub_ensure(place, opening->client->market, opening->client->host,
-                                     &opening->stub_fd, &opening->made_stub, error);
+            status = ensure_stub(opening, error);
         if (!gone && status != MKT_EXISTS && status != MKT_NOT_FOUND)
             break;
         /* Somebody else was there between the two looks. */
@@ -283,7 +306,6 @@ static enum mkt_status ask(struct opening *opening, struct mkt_msg *reply_out,
                             .tick = tick,
                             .meanwhile = meanwhile,
                             .context = opening};
-    opening->asked_ms = mkt_now_ms();
     fill_open(opening, &request.open);
     if (opening->request->rank == 0)
         wait.deadline_ms = mkt_now_ms() + request.open.wait_ms + request.open.writer_timeout_ms +
@@ -349,12 +371,13 @@ static bool is_of(const struct mkt_stub_disk *stub, const struct mkt_client *cli
            strcmp(stub->host, client->host) == 0;
 }
 
-/* The daemon has told whom a writer waits for, or that its wait is over; it is asked again. */
+/* The daemon has told whom a writer waits for, or, without a text, that there is a place. It is
+ * asked again, since what stands at the path may have changed. */
 static void note_queue(struct opening *opening, const struct mkt_error *error)
 {
-    uint64_t now_ms = mkt_now_ms(), waited_ms = now_ms - opening->started_ms;
-    if (now_ms - opening->asked_ms < (opening->queued ? PATIENCE_NEXT_MS : PATIENCE_FIRST_MS))
-        return; /* there is a place: look at the path anew */
+    uint64_t waited_ms = mkt_now_ms() - opening->started_ms;
+    if (error->text[0] == '\0')
+        return;
     if (opening->request->rank == 0)
         mkt_log_warning("stream", "waiting since %" PRIu64 " s: %s", waited_ms / 1000, error->text);
     opening->queued = true;
@@ -391,7 +414,9 @@ static enum mkt_status attempt(struct opening *opening, struct mkt_opened *opene
     bool native = status == MKT_OK && opened_out->source == MKT_SOURCE_NATIVE;
     bool stub = is_first && creates(opening->request) && opening->place.kind == MKT_PLACE_STUB;
     bool replaces = native && opening->request->intent != MKT_INTENT_CREATE_EXCL;
-    unprepare(opening, stub && (replaces || (status != MKT_OK && opening->made_stub)));
+    /* While a writer waits for a place in a queue its stub stays: readers may wait for it. */
+    bool ends = status != MKT_OK && status != MKT_STALE;
+    unprepare(opening, stub && (replaces || (ends && is_own_stub(opening))));
     return status;
 }
 

@@ -299,6 +299,7 @@ enum mkt_status mkt_object_rename(struct mkt_market *market, struct object *obje
 
     if (name_copy(&copy, name) != MKT_OK)
         return MKT_NO_MEMORY;
+    market->has_stream_news = true; /* names lead elsewhere now */
     table_remove(market, object);
     object->name = copy;
     object->has_stub = object->has_stub || has_stub;
@@ -323,6 +324,7 @@ void mkt_object_set_file(struct mkt_market *market, struct object *object,
 
     replaced->file = object->name.file;
     memcpy(replaced->object, object->id, MKT_ID_BYTES);
+    market->has_stream_news = true; /* names lead elsewhere now */
     table_remove(market, object);
     object->has_stub = false;
     object->name.file = *file;

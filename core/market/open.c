@@ -639,8 +639,7 @@ static bool wait_for_queue(struct mkt_market *market, struct group *group,
     if (!mkt_stream_is_full(market, group, object, text)) {
         if (group->state != GROUP_WAITING)
             return false;
-        mkt_open_fail(market, group, MKT_STALE, "the stream of '%s' has a place: ask again",
-                      mkt_path_text(group->name.path));
+        mkt_open_fail(market, group, MKT_STALE, "%s", ""); /* nothing to tell anybody */
     } else if (now_ms < told_ms)
         wait_until(market, group, told_ms);
     else

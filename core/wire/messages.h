@@ -174,7 +174,7 @@ struct mkt_stream_rule {
     uint32_t queue;            /* a writer's open waits while so many are unread; 0: it doesn't */
     uint32_t queue_timeout_ms; /* it fails then ... */
     uint32_t patience_ms; /* ... and is told before (MKT_STALE) whom it waits for, to ask again; so
-                             it is when there is a place */
+                             it is, without a text, when there is a place */
     uint32_t end_after;   /* the stream ends after so many versions; MKT_END_AT_EXIT; 0: neither */
     /* To a reader. */
     uint32_t deliver;        /* enum mkt_deliver; 0: it isn't counted as one */

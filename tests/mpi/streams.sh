@@ -85,10 +85,30 @@ group_waits_for_a_place() {
     writes x.h5 1 2
     mpi 2 "${calls[@]}"
     background writers "${command[@]}"
-    until_true 20 grep -q "waiting since 2 s" writers.out || fail "the writers say nothing"
+    until_true 20 grep -q "waiting since" writers.out || fail "the writers say nothing"
     HDF5_VOL_CONNECTOR="market deliver=next" "$H5DO" "open x.h5" "check d 1000" "close" || fail "it can't be read"
     finished writers 0
     [[ $(grep -c "waiting since" out) == 1 ]] || fail "not one line says that the writers wait"
+}
+
+# Readers wait for a file whose writers wait themselves, and ask again and again.
+group_waits_for_a_waiting_writer() {
+    rules 'files: [{match: "s*.h5", mode: memory, queue: 1, queue_timeout: 30s, wait: 30}]'
+    local calls=()
+    writes s1.h5 1
+    writes s2.h5 2
+    mpi 2 "${calls[@]}"
+    background writers "${command[@]}"
+    await s2.h5
+    calls=()
+    reads s2.h5 2
+    mpi 2 "${calls[@]}"
+    background readers "${command[@]}"
+    until_true 20 grep -q "waiting since" writers.out || fail "the writers say nothing"
+    sleep 1
+    one "open s1.h5" "check d 1000" "close"
+    finished writers 0
+    finished readers 0
 }
 
 run_cases "$@"

@@ -4,7 +4,7 @@
 # Streams: programs that write one path step by step, or a set of files, and readers that follow at
 # their own pace.
 # usage: streams.sh CASE...; H5DO, WRITER and READER name the programs
-# shellcheck disable=SC2317 # cases are called by name
+# shellcheck disable=SC2317,SC2153 # cases are called by name; the environment sets READER
 # shellcheck source=tests/vol/h5do.sh
 mode=market
 . "$(dirname "$0")/h5do.sh"
@@ -103,7 +103,7 @@ full_queue_says_whom_the_writer_waits_for() {
     follow reader "deliver=next reader=slow wait=30" "$READER" out.h5 60000
     reader=$(process_of reader)
     background writer "$WRITER" out.h5 4
-    until_true 10 grep -q "waiting since 2 s" writer.out || fail "the writer says nothing"
+    until_true 10 grep -q "waiting since" writer.out || fail "the writer says nothing"
     finished writer 1
     says "out.h5' can't be written yet: its stream has 2 unread versions" "reader 'slow' (" \
         "pid $reader" "step 2"
@@ -162,6 +162,24 @@ set_of_files() {
     says "end of stream"
     [[ -e plt1.h5 ]] && fail "plt1.h5 was read, and is still there"
     [[ -e plt2.h5 ]] || fail "the newest file is gone"
+}
+
+# While a writer waits for its place the entry of its file stays the same one.
+set_waits_with_one_entry() {
+    rules 'files: [{match: "plt*.h5", mode: memory, queue: 1, queue_timeout: 20s}]'
+    background writer "$H5DO" "create plt1.h5" "make d 10" "put d 1" "close" "excl plt2.h5" "make d 10" "put d 2" "close"
+    await plt2.h5
+    local entry
+    entry=$(stat -c %i plt2.h5)
+    until_true 10 grep -q "waiting since" writer.out || fail "the writer says nothing"
+    sleep 0.3
+    [[ $(stat -c %i plt2.h5) == "$entry" ]] || fail "the entry is another one"
+    one "open plt1.h5" "check d 1" "close"
+    finished writer 0
+    one "open plt2.h5" "check d 2" "close"
+    rules 'files: [{match: "plt*.h5", mode: memory, queue: 1, queue_timeout: 1s}]'
+    one "create plt3.h5" "close" "! excl plt4.h5"
+    [[ -e plt4.h5 ]] && fail "an entry is left of a file that wasn't created"
 }
 
 end_by_hand() {
