@@ -329,6 +329,7 @@ bool mkt_market_stub_removed(struct mkt_market *market, const uint8_t id[MKT_ID_
     market->now_ms = now_ms;
     if (replaced && newest && mkt_save_is_owed(newest)) {
         mkt_object_lose_stub(market, object);
+        mkt_settle(market);
         mkt_record_done(market);
         return true;
     }

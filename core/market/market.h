@@ -142,6 +142,10 @@ void mkt_market_moved(struct mkt_market *market, uint64_t move, enum mkt_status 
                       const struct mkt_extent *cold, uint64_t now_ms);
 /* After a restart: asks again for what was under way. */
 void mkt_market_move_again(struct mkt_market *market);
+/* Where a piece of a version is now: in memory if it is there. False: there is no such piece. */
+bool mkt_market_find_piece(const struct mkt_market *market, const uint8_t object[MKT_ID_BYTES],
+                           uint64_t version, uint64_t identity, uint64_t stamp,
+                           struct mkt_extent *place_out);
 /* Everything that lies in the tier, some of it more than once. */
 typedef void (*mkt_cold_fn)(void *context, const struct mkt_extent *cold);
 void mkt_market_each_cold(const struct mkt_market *market, mkt_cold_fn fn, void *context);

@@ -657,6 +657,24 @@ void mkt_market_move_again(struct mkt_market *market)
         mkt_op_move(market, move);
 }
 
+bool mkt_market_find_piece(const struct mkt_market *market, const uint8_t object[MKT_ID_BYTES],
+                           uint64_t number, uint64_t identity, uint64_t stamp,
+                           struct mkt_extent *place_out)
+{
+    const struct version *version;
+    const struct held_piece *piece;
+
+    DL_FOREACH2 (market->versions, version, all_next) {
+        if (version->number != number || memcmp(version->object->id, object, MKT_ID_BYTES) != 0)
+            continue;
+        piece = find_piece(version, identity, stamp);
+        if (piece)
+            *place_out = piece->data.length > 0 ? piece->data : piece->cold;
+        return piece != NULL;
+    }
+    return false;
+}
+
 void mkt_market_each_cold(const struct mkt_market *market, mkt_cold_fn fn, void *context)
 {
     const struct version *version;

@@ -220,9 +220,24 @@ static void check_image(const struct mkt_extent *extent, const struct attempt *a
 /* ---- what an index says ---- */
 
 struct seen {
+    const struct mkt_msg_opened *version; /* NULL: nothing of it can be in the tier */
+    uint64_t identity;
     uint64_t value[CELLS];
     uint64_t last_stamp;
 };
+
+/* Where its index says, or, of what it says to be in the tier, where that is now. */
+static const uint8_t *bytes_of(const struct seen *seen, const struct mkt_piece *piece)
+{
+    struct mkt_extent place = piece->data;
+
+    if (mkt_extent_is_cold(&place))
+        SIM_CHECK(seen->version && mkt_market_find_piece(world.market, seen->version->object,
+                                                         seen->version->version, seen->identity,
+                                                         piece->stamp, &place),
+                  "a version has no piece that its index has");
+    return world_piece(&place);
+}
 
 /* Coordinate of packed element i. */
 static uint64_t coordinate(const struct mkt_slab *slab, uint64_t i)
@@ -235,7 +250,7 @@ static uint64_t coordinate(const struct mkt_slab *slab, uint64_t i)
 static enum mkt_status see_piece(void *context, const struct mkt_piece *piece)
 {
     struct seen *seen = context;
-    const uint8_t *data = world_piece(&piece->data);
+    const uint8_t *data = bytes_of(seen, piece);
     const uint8_t *bits = piece->form == MKT_PIECE_MASKED ? world_bytes(&piece->table) : NULL;
     uint64_t elements = mkt_slab_elements(&piece->slab);
 
@@ -254,12 +269,15 @@ static enum mkt_status see_piece(void *context, const struct mkt_piece *piece)
     return MKT_OK;
 }
 
-static void see_array(const struct mkt_index_view *view, uint32_t position, struct seen *seen)
+static void see_array(const struct mkt_index_view *view, uint32_t position,
+                      const struct mkt_msg_opened *version, struct seen *seen)
 {
     struct mkt_slab all;
+    struct mkt_array array;
     const uint64_t start = 0, count = CELLS;
 
-    memset(seen, 0, sizeof(*seen));
+    SIM_CHECK(mkt_index_view_array(view, position, &array) == MKT_OK, "an index can't be read");
+    *seen = (struct seen){.version = version, .identity = array.identity};
     mkt_slab_box(&all, 1, &start, &count);
     SIM_CHECK(mkt_index_view_query(view, position, &all, see_piece, seen) == MKT_OK,
               "an index can't be searched");
@@ -309,7 +327,7 @@ void content_check(const struct mkt_msg_opened *opened)
         SIM_CHECK((status == MKT_OK) == round->listed[a], "array %u is listed and is not", a);
         if (status != MKT_OK)
             continue;
-        see_array(&view, position, &seen);
+        see_array(&view, position, opened, &seen);
         check_cells(attempt, round, a, &seen);
     }
 }
@@ -366,7 +384,7 @@ void content_check_lookup(const struct mkt_extent *extent, const struct attempt 
     SIM_CHECK(mkt_index_view_open(&view, world_bytes(extent), extent->length) == MKT_OK,
               "the index of a lookup is damaged");
     if (mkt_index_view_find_identity(&view, array + 1, &position) == MKT_OK)
-        see_array(&view, position, &seen);
+        see_array(&view, position, NULL, &seen);
     for (unsigned c = 0; c < CELLS && !attempt->hostile; c++) {
         uint64_t own = attempt->now.value[array][c][rank], value = seen.value[c];
         SIM_CHECK(own == 0 || value != 0, "a rank does not see what it wrote into element %u", c);

@@ -632,6 +632,7 @@ static bool fetch_some(struct process *process)
         span->length = one_in(3) ? end - span->offset : chance(1, end - span->offset);
         at = span->offset + span->length + chance(0, 2);
     }
+    process->fetched_of = msg.fetch.identity;
     msg.fetch.file = process->file;
     msg.fetch.stamp = process->fetched.stamp;
     msg.fetch.count = process->spans;
@@ -642,8 +643,13 @@ static bool fetch_some(struct process *process)
 
 static void receive_fetched(struct process *process, const struct mkt_msg_fetched *fetched)
 {
-    const uint8_t *wanted = tier_bytes(&process->fetched.data),
-                  *got = world_bytes(&fetched->extent);
+    struct mkt_extent place;
+    const uint8_t *got = world_bytes(&fetched->extent), *wanted;
+
+    SIM_CHECK(mkt_market_find_piece(world.market, process->opened.object, process->opened.version,
+                                    process->fetched_of, process->fetched.stamp, &place),
+              "a version has no piece that was fetched of it");
+    wanted = world_piece(&place);
 
     world.fetches++;
     for (unsigned i = 0; i < process->spans; i++) {

@@ -224,6 +224,7 @@ struct process {
     unsigned touched;         /* piece that a TOUCH is about */
     bool held;                /* HOG */
     struct mkt_piece fetched; /* a FETCH is about it: these parts */
+    uint64_t fetched_of;      /* the array's identity */
     struct mkt_span span[3];
     unsigned spans;
     unsigned looked_up;
