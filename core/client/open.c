@@ -12,10 +12,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #define OPEN_MARGIN_MS 120000u /* beyond the daemon's own deadlines */
 #define STUB_TRIES     16
+#define STUB_WAIT_MS   10000u /* the daemon removes the stub that stood there */
 /* A larger file is brought in for a writer by `stage_in` only. */
 #define UNASKED_BYTES (64u << 20)
 
@@ -300,7 +302,8 @@ static bool is_of(const struct mkt_stub_disk *stub, const struct mkt_client *cli
            strcmp(stub->host, client->host) == 0;
 }
 
-/* One attempt. MKT_STALE: what stands at the path changed while we waited. */
+/* One attempt. MKT_STALE: what stands at the path changed while we waited, or the daemon has just
+ * removed the stub that we found. */
 static enum mkt_status attempt(struct opening *opening, struct mkt_opened *opened_out,
                                struct mkt_error *error)
 {
@@ -346,6 +349,9 @@ enum mkt_status mkt_client_open(struct mkt_client *client, const struct mkt_open
     opening.started_ms = mkt_now_ms();
     do {
         status = attempt(&opening, opened_out, error);
-    } while (status == MKT_STALE);
+        if (status == MKT_STALE && !opening.changed)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    } while (status == MKT_STALE &&
+             (opening.changed || mkt_now_ms() < opening.started_ms + STUB_WAIT_MS));
     return status;
 }
