@@ -331,7 +331,9 @@ static enum mkt_status attempt(struct opening *opening, struct mkt_opened *opene
     bool native = status == MKT_OK && opened_out->source == MKT_SOURCE_NATIVE;
     bool stub = is_first && creates(opening->request) && opening->place.kind == MKT_PLACE_STUB;
     bool replaces = native && opening->request->intent != MKT_INTENT_CREATE_EXCL;
-    unprepare(opening, stub && (replaces || (status != MKT_OK && opening->made_stub)));
+    /* The one that we made may have become another writer's, who found it before we asked. */
+    bool unused = status != MKT_OK && status != MKT_BUSY && status != MKT_EXISTS;
+    unprepare(opening, stub && (replaces || (unused && opening->made_stub)));
     return status;
 }
 
