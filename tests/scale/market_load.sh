@@ -23,5 +23,11 @@ export H5MARKET_CONFIG=$PWD/small.yaml
 cd files || exit 1
 "$load" "$@" || exit 1
 "$(dirname "$MARKET_DAEMON")/h5market" stop || exit 1
-left=$(find . ../ssd -type f -size +0 ! -name lock | head -3)
-[[ -z $left ]] || { echo "market_load.sh: files are left: $left" >&2; exit 1; }
+# The daemon answers before it has gone.
+for ((tries = 100; tries > 0; tries--)); do
+    left=$(find . ../ssd -type f -size +0 ! -name lock | head -3)
+    [[ -z $left ]] && exit 0
+    sleep 0.1
+done
+echo "market_load.sh: files are left: $left" >&2
+exit 1
