@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define OPEN_MARGIN_MS 120000u /* beyond the daemon's own deadlines */
@@ -21,6 +22,7 @@
 /* A writer that waits for a place in a queue says so after the first, then after each next. */
 #define PATIENCE_FIRST_MS 2000u
 #define PATIENCE_NEXT_MS  30000u
+#define STUB_WAIT_MS      10000u /* the daemon removes the stub that stood there */
 /* A larger file is brought in for a writer by `stage_in` only. */
 #define UNASKED_BYTES (64u << 20)
 
@@ -383,8 +385,8 @@ static void note_queue(struct opening *opening, const struct mkt_error *error)
     opening->queued = true;
 }
 
-/* One attempt. MKT_STALE: what stands at the path changed while we waited, or a writer still has no
- * place in a queue. */
+/* One attempt. MKT_STALE: what stands at the path changed while we waited, the daemon has just
+ * removed the stub that we found, or a writer still has no place in a queue. */
 static enum mkt_status attempt(struct opening *opening, struct mkt_opened *opened_out,
                                struct mkt_error *error)
 {
@@ -397,11 +399,14 @@ static enum mkt_status attempt(struct opening *opening, struct mkt_opened *opene
     if (status == MKT_OK && is_first && creates(opening->request) &&
         opening->place.kind == MKT_PLACE_FILE && opening->rule.mode == MKT_MODE_BOTH)
         opening->stub_fd = mkt_place_watch(&opening->place);
-    if (status == MKT_OK)
+    if (status == MKT_OK) {
         status = ask(opening, &reply, error);
+        if (status == MKT_STALE)
+            note_queue(opening, error);
+        else if (status == MKT_NOT_FOUND && creates(opening->request))
+            status = MKT_STALE; /* the stub that we found has just been removed */
+    }
     mkt_fault_point("client.open-answered");
-    if (status == MKT_STALE)
-        note_queue(opening, error);
     if (status == MKT_OK)
         status = take_opened(opening, &reply.opened, opened_out, error);
     /* A stub of our own market's: the daemon has said it better. */
@@ -414,9 +419,11 @@ static enum mkt_status attempt(struct opening *opening, struct mkt_opened *opene
     bool native = status == MKT_OK && opened_out->source == MKT_SOURCE_NATIVE;
     bool stub = is_first && creates(opening->request) && opening->place.kind == MKT_PLACE_STUB;
     bool replaces = native && opening->request->intent != MKT_INTENT_CREATE_EXCL;
-    /* While a writer waits for a place in a queue its stub stays: readers may wait for it. */
-    bool ends = status != MKT_OK && status != MKT_STALE;
-    unprepare(opening, stub && (replaces || (ends && is_own_stub(opening))));
+    /* While a writer waits for a place in a queue its stub stays: readers may wait for it. And the
+     * one that we made may have become another writer's, who found it before we asked. */
+    bool unused =
+        status != MKT_OK && status != MKT_STALE && status != MKT_BUSY && status != MKT_EXISTS;
+    unprepare(opening, stub && (replaces || (unused && is_own_stub(opening))));
     return status;
 }
 
@@ -434,6 +441,9 @@ enum mkt_status mkt_client_open(struct mkt_client *client, const struct mkt_open
     opening.started_ms = mkt_now_ms();
     do {
         status = attempt(&opening, opened_out, error);
-    } while (status == MKT_STALE);
+        if (status == MKT_STALE && !opening.changed)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    } while (status == MKT_STALE && (opening.changed || opening.queued ||
+                                     mkt_now_ms() < opening.started_ms + STUB_WAIT_MS));
     return status;
 }

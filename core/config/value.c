@@ -180,7 +180,7 @@ static enum mkt_status set_size_or_percent(const struct mkt_schema_field *field,
     uint64_t quantity;
     struct pair {
         uint64_t bytes;
-        uint32_t percent;
+        uint32_t percent; /* what follows isn't the pair's: no assignment as a whole */
     } *pair = at;
 
     if (parse_quantity(value, percent, &quantity)) {
@@ -188,12 +188,15 @@ static enum mkt_status set_size_or_percent(const struct mkt_schema_field *field,
             return mkt_error_set(error, MKT_INVALID,
                                  "'%.80s' is out of range for '%s': it takes 1%% to 100%%", value,
                                  field->key);
-        *pair = (struct pair){.percent = (uint32_t)quantity};
+        pair->bytes = 0;
+        pair->percent = (uint32_t)quantity;
         return MKT_OK;
     }
     enum mkt_status status = set_quantity(field, value, size_units, &quantity, error);
-    if (status == MKT_OK)
-        *pair = (struct pair){.bytes = quantity};
+    if (status == MKT_OK) {
+        pair->bytes = quantity;
+        pair->percent = 0;
+    }
     return status;
 }
 

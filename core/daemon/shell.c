@@ -301,6 +301,14 @@ static void handle_open(struct mkt_daemon *daemon, struct mkt_connection *connec
         return;
     }
 
+    /* Before it reaches the market, so that other ranks go on waiting while this one asks again. */
+    if (*fd >= 0 && open->has_stub && open->rank == 0 &&
+        mkt_stubs_was_dropped(daemon->stubs, open->name.object)) {
+        mkt_connection_send_error(connection, message->request, MKT_NOT_FOUND,
+                                  "the file was removed just then, since its last writer went "
+                                  "without publishing it; create it again");
+        return;
+    }
     if (*fd >= 0 && open->has_stub && open->rank == 0) {
         mkt_stubs_keep(daemon->stubs, open->name.object, *fd);
         *fd = -1;

@@ -11,9 +11,11 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utlist.h>
 
 /* A stub whose object isn't there after this time never had one: its open was refused. */
-#define ORPHAN_MS 300000u
+#define ORPHAN_MS          300000u
+#define DROPPED_REMEMBERED 1024u
 
 /* A descriptor, shared by the table and a scan. */
 struct held_file {
@@ -36,6 +38,9 @@ struct mkt_stubs {
     struct mkt_daemon *daemon;
     struct stub *table;
     bool scanning;
+    struct removal *removals; /* under way */
+    uint8_t dropped[DROPPED_REMEMBERED][MKT_ID_BYTES];
+    unsigned dropped_next;
 };
 
 /* A look at all stubs, in a worker. The table may change meanwhile. */
@@ -53,7 +58,10 @@ struct scan {
 /* The removal of one file, in a worker. */
 struct removal {
     uv_work_t work;
+    struct mkt_stubs *stubs;
     struct held_file *file;
+    bool removed;
+    struct removal *prev, *next;
 };
 
 struct mkt_stubs *mkt_stubs_create(struct mkt_daemon *daemon)
@@ -207,34 +215,53 @@ static bool path_of(int fd, char *path_out, size_t capacity)
     return true;
 }
 
-/* Removes the stub behind a descriptor where its name still leads to it. */
-static void remove_file(const struct held_file *file)
+/* Removes the stub behind a descriptor where its name still leads to it. True if it did. */
+static bool remove_file(const struct held_file *file)
 {
     char path[PATH_MAX];
     struct stat held, there;
     int fd = file->fd;
 
     if (!is_our_stub(file) || !path_of(fd, path, sizeof(path)))
-        return;
-    if (fstat(fd, &held) == 0 && lstat(path, &there) == 0 && held.st_dev == there.st_dev &&
-        held.st_ino == there.st_ino)
-        unlink(path);
+        return false;
+    return fstat(fd, &held) == 0 && lstat(path, &there) == 0 && held.st_dev == there.st_dev &&
+           held.st_ino == there.st_ino && unlink(path) == 0;
 }
 
 static void removal_work(uv_work_t *work)
 {
     struct removal *removal = work->data;
 
-    remove_file(removal->file);
+    removal->removed = remove_file(removal->file);
 }
 
 static void removal_done(uv_work_t *work, int status)
 {
     struct removal *removal = work->data;
+    struct mkt_stubs *stubs = removal->stubs;
 
     (void)status;
+    DL_DELETE(stubs->removals, removal);
+    if (removal->removed)
+        memcpy(stubs->dropped[stubs->dropped_next++ % DROPPED_REMEMBERED], removal->file->object,
+               MKT_ID_BYTES);
     put_file(removal->file);
     free(removal);
+}
+
+bool mkt_stubs_was_dropped(const struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES])
+{
+    const struct removal *removal;
+
+    DL_FOREACH (stubs->removals, removal) {
+        if (memcmp(removal->file->object, object, MKT_ID_BYTES) == 0)
+            return true;
+    }
+    for (unsigned i = 0; i < DROPPED_REMEMBERED; i++) {
+        if (memcmp(stubs->dropped[i], object, MKT_ID_BYTES) == 0)
+            return true;
+    }
+    return false;
 }
 
 bool mkt_stubs_order(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES], char *path_out,
@@ -267,11 +294,13 @@ void mkt_stubs_drop(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES],
 
     if (!stub)
         return;
-    removal = unlink ? malloc(sizeof(*removal)) : NULL;
+    removal = unlink ? calloc(1, sizeof(*removal)) : NULL;
     if (removal) {
         removal->work.data = removal;
+        removal->stubs = stubs;
         removal->file = stub->file;
         if (uv_queue_work(&stubs->daemon->loop, &removal->work, removal_work, removal_done) == 0) {
+            DL_APPEND(stubs->removals, removal);
             mkt_keeper_forget(stubs->daemon->keeper, mkt_kept_key_of_object(object));
             HASH_DEL(stubs->table, stub);
             free(stub->ordered);

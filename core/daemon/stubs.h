@@ -17,6 +17,9 @@ void mkt_stubs_destroy(struct mkt_stubs *stubs);
  * file on disk that it is known by, opened with O_PATH: its removal is noticed as well, and it is
  * never removed from here. */
 void mkt_stubs_keep(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES], int fd);
+/* True if the object's stub is being removed, or was removed lately, from here: who found it just
+ * before must look at the path again, or what it creates goes with that stub. */
+bool mkt_stubs_was_dropped(const struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES]);
 /* Goes on with those that the keeper holds. */
 void mkt_stubs_revive(struct mkt_stubs *stubs);
 /* Removes those whose object was withdrawn: the worker before may not have come to it. */

@@ -71,6 +71,27 @@ static void test_config_values_are_understood(void **state)
     mkt_config_fini(&config);
 }
 
+/* One key's value leaves its neighbours in the structure alone. */
+static void test_config_size_or_percent_sets_nothing_else(void **state)
+{
+    static const char *const texts[] = {"ssd_size: 1GiB\n", "ssd_size: 20%\n", "memory: 1GiB\n",
+                                        "memory: 20%\n"};
+    struct mkt_config config, standard;
+
+    (void)state;
+    assert_int_equal(parse("", &standard), MKT_OK);
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        assert_int_equal(parse(texts[i], &config), MKT_OK);
+        config.ssd_bytes = standard.ssd_bytes;
+        config.ssd_percent = standard.ssd_percent;
+        config.memory_bytes = standard.memory_bytes;
+        config.memory_percent = standard.memory_percent;
+        assert_memory_equal(&config, &standard, offsetof(struct mkt_config, rules));
+        mkt_config_fini(&config);
+    }
+    mkt_config_fini(&standard);
+}
+
 static void test_config_rules_keep_their_order_and_values(void **state)
 {
     struct mkt_config config;
@@ -373,6 +394,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_config_empty_gives_defaults),
         cmocka_unit_test(test_config_values_are_understood),
+        cmocka_unit_test(test_config_size_or_percent_sets_nothing_else),
         cmocka_unit_test(test_config_rules_keep_their_order_and_values),
         cmocka_unit_test(test_config_streams_are_understood),
         cmocka_unit_test(test_config_short_rules_keep_their_order),
