@@ -142,8 +142,8 @@ static void begin(struct mkt_daemon *daemon, const char *reason)
     note_in_journal(daemon);
     daemon->drain.on = true;
     daemon->drain.reason = reason;
-    if (mkt_market_session_begin(daemon->market, session, "h5marketd", (uint32_t)getpid()) ==
-        MKT_OK)
+    if (mkt_market_session_begin(daemon->market, session, "h5marketd", (uint32_t)getpid(),
+                                 MKT_NO_NODE) == MKT_OK)
         mkt_market_message(daemon->market, session, &message, now_ms);
     mkt_market_usage(daemon->market, &usage);
     daemon->drain.began_ms = daemon->drain.moved_ms = daemon->drain.logged_ms = now_ms;

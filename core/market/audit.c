@@ -593,7 +593,7 @@ static void audit_bytes(struct audit *audit)
         deferred += market->deferred[i].length;
     }
     for (uint32_t i = 0; i < market->arenas; i++)
-        free_bytes += mkt_space_free_bytes(market->arena[i]);
+        free_bytes += mkt_space_free_bytes(market->arena[i].space);
     AUDIT(audit, used == market->used_bytes, "%llu bytes are owned, but %llu are used",
           (unsigned long long)used, (unsigned long long)market->used_bytes);
     AUDIT(audit, used + free_bytes + deferred + market->lost_bytes == total,

@@ -84,7 +84,7 @@ struct member {
 struct session {
     uint64_t id;
     char program[64];
-    uint32_t pid;
+    uint32_t pid, node;
     bool ended, refused;
     bool drains;           /* see mkt_save_drain */
     bool yields;           /* it has said SAVE_YIELD: what it does is background */
@@ -347,12 +347,17 @@ struct replay {
     unsigned grown_count, grown_used;
 };
 
+struct arena {
+    struct mkt_space *space;
+    uint32_t node; /* whose memory it is best of; MKT_NO_NODE: any */
+};
+
 struct mkt_market {
     struct mkt_market_limits limits;
     struct mkt_market_ops ops;
     void *context;
 
-    struct mkt_space **arena;
+    struct arena *arena; /* number i + 1 at [i] */
     uint32_t arenas, max_arenas;
     struct mkt_error no_arena; /* why the last attempt to make one failed; MKT_OK: it didn't */
     uint64_t used_bytes;
@@ -432,7 +437,7 @@ const char *mkt_size_text(uint64_t bytes, char buffer[32]);
 
 /* ---- journal.c: each entry is written down here before it changes anything ---- */
 void mkt_record_session_begin(struct mkt_market *market, uint64_t session, const char *program,
-                              uint32_t pid);
+                              uint32_t pid, uint32_t node);
 void mkt_record_session_end(struct mkt_market *market, uint64_t session, uint64_t now_ms);
 void mkt_record_session_reclaim(struct mkt_market *market, uint64_t session, uint64_t now_ms);
 void mkt_record_message(struct mkt_market *market, uint64_t session, const struct mkt_msg *msg,
@@ -447,8 +452,8 @@ void mkt_record_moved(struct mkt_market *market, uint64_t move, enum mkt_status 
 /* ... and has had all its effects. */
 void mkt_record_done(struct mkt_market *market);
 /* The operations, as far as they are for a replay to do. */
-enum mkt_status mkt_op_grow(struct mkt_market *market, uint32_t arena, uint64_t size_bytes,
-                            struct mkt_error *error);
+enum mkt_status mkt_op_grow(struct mkt_market *market, uint32_t arena, uint32_t node,
+                            uint64_t size_bytes, struct mkt_error *error);
 void mkt_op_send(struct mkt_market *market, struct session *session, const struct mkt_msg *msg,
                  const struct mkt_extent *populate);
 void mkt_op_write(struct mkt_market *market, const struct mkt_extent *extent, const void *bytes);
@@ -474,9 +479,11 @@ enum bytes_use {
     BYTES_READ,
     BYTES_INDEX
 };
-/* MKT_NO_SPACE, MKT_NO_MEMORY. */
+/* Of `node` where that can be had, else of another. MKT_NO_SPACE, MKT_NO_MEMORY. */
 enum mkt_status mkt_bytes_alloc(struct mkt_market *market, uint64_t bytes, uint64_t align,
-                                enum bytes_use use, struct mkt_extent *extent_out);
+                                enum bytes_use use, uint32_t node, struct mkt_extent *extent_out);
+/* The node whose arena it lies in. */
+uint32_t mkt_bytes_node(const struct mkt_market *market, const struct mkt_extent *extent);
 /* What to say of its failure: cause and remedy where it is known. */
 const char *mkt_bytes_why(const struct mkt_market *market, enum mkt_status status);
 void mkt_bytes_free(struct mkt_market *market, const struct mkt_extent *extent);

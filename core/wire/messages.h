@@ -46,7 +46,7 @@
 #include <stdint.h>
 
 #define MKT_FETCH_MAX_SPANS  4096
-#define MKT_PROTOCOL_VERSION 3
+#define MKT_PROTOCOL_VERSION 4
 #define MKT_ID_BYTES         16
 
 /* Every frame starts with this head; `bytes` counts what follows it. At most one descriptor rides
@@ -155,6 +155,7 @@ enum mkt_durability {
 struct mkt_msg_hello {
     uint32_t protocol;
     uint32_t pid; /* as the client sees itself; for people */
+    uint32_t cpu; /* that it runs on, as the kernel numbers them; UINT32_MAX: it can't tell */
     struct mkt_bytes program;
     struct mkt_bytes host;
     struct mkt_bytes config_path; /* for messages about the text */

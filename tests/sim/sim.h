@@ -185,6 +185,7 @@ struct archive {
 struct process {
     unsigned number, rank;
     uint64_t session;
+    uint32_t node;
     struct program *program;
     bool exists;           /* the session began */
     bool alive;            /* the program runs */
@@ -235,7 +236,8 @@ struct world {
     uint64_t now;
     uint64_t steps;
     uint8_t *arena[MAX_ARENAS];
-    unsigned arenas;
+    uint32_t arena_node[MAX_ARENAS];
+    unsigned arenas, most_arenas; /* more are refused; 0: none is */
 
     struct path path[PATHS];
     struct program program[MAX_PROGRAMS];
@@ -262,7 +264,7 @@ struct world {
     bool answers_again;      /* a client that is connected anew may have had its answer */
     unsigned restart_rarity; /* 0: never */
     unsigned deaths_left;    /* in the middle of a call: each costs memory, which nobody frees */
-    uint64_t kills, publishes, reads, errors, restarts, deaths, moves, fetches;
+    uint64_t kills, publishes, reads, errors, restarts, deaths, moves, fetches, far_grants;
 };
 
 extern struct world world;

@@ -255,6 +255,21 @@ static void send_again(struct process *process, const struct mkt_msg *msg)
     queue_put(&process->to_client, encode(msg));
 }
 
+/* From another node's arena only where no new one of its own can be had. */
+static void check_node(const struct process *process, const struct mkt_extent *extent)
+{
+    uint64_t of_a_node = 2 * (world.limits.memory_bytes / world.limits.arena_bytes + 1) + 2;
+
+    if (extent->length == 0 || process->node == MKT_NO_NODE ||
+        world.arena_node[extent->arena - 1] == process->node)
+        return;
+    world.far_grants++;
+    SIM_CHECK(world.most_arenas > 0 || world.short_of_memory ||
+                  world.arenas == of_a_node * world.limits.nodes,
+              "process %u on node %u got bytes of arena %u", process->number, process->node,
+              extent->arena);
+}
+
 static void on_send(void *context, uint64_t session, const struct mkt_msg *msg,
                     const struct mkt_extent *populate)
 {
@@ -270,6 +285,7 @@ static void on_send(void *context, uint64_t session, const struct mkt_msg *msg,
     SIM_CHECK(msg->type != MKT_MSG_GRANTED ||
                   memcmp(populate, &msg->extent.extent, sizeof(*populate)) == 0,
               "a grant that is not populated");
+    check_node(process, populate);
     check_answer(process, msg);
     queue_put(&process->to_client, encode(msg));
     memory_enter();
@@ -283,16 +299,22 @@ static void on_write(void *context, const struct mkt_extent *extent, const void 
     restart_operation();
 }
 
-static enum mkt_status on_grow(void *context, uint32_t arena, uint64_t size_bytes,
+static enum mkt_status on_grow(void *context, uint32_t arena, uint32_t node, uint64_t size_bytes,
                                struct mkt_error *error)
 {
     (void)context;
-    (void)error;
-    if (arena <= world.arenas)
-        return MKT_OK; /* a market made again */
+    if (arena <= world.arenas) { /* a market made again */
+        SIM_CHECK(node == world.arena_node[arena - 1], "arena %u went to node %u", arena, node);
+        return MKT_OK;
+    }
+    SIM_CHECK(node == MKT_NO_NODE || (world.limits.nodes > 1 && node < world.limits.nodes),
+              "an arena of node %u", node);
+    if (world.most_arenas > 0 && world.arenas >= world.most_arenas)
+        return mkt_error_set(error, MKT_NO_SPACE, "no more of them (the simulator)");
     SIM_CHECK(arena == world.arenas + 1 && arena <= MAX_ARENAS, "arena %u is not the next one",
               arena);
     memory_leave();
+    world.arena_node[world.arenas] = node;
     world.arena[world.arenas++] = calloc(1, size_bytes);
     memory_enter();
     return MKT_OK;
@@ -409,9 +431,12 @@ void world_tick(uint64_t now_ms)
 
 void world_session_begin(struct process *process)
 {
+    process->node = world.limits.nodes == 1 || one_in(5)
+                        ? MKT_NO_NODE
+                        : (uint32_t)chance(0, world.limits.nodes - 1);
     memory_enter();
-    enum mkt_status status =
-        mkt_market_session_begin(world.market, process->session, "sim", process->number);
+    enum mkt_status status = mkt_market_session_begin(world.market, process->session, "sim",
+                                                      process->number, process->node);
     memory_leave();
     SIM_CHECK(status == MKT_OK || (status == MKT_NO_MEMORY && world.short_of_memory),
               "a session did not begin: %s", mkt_status_name(status));
@@ -565,6 +590,9 @@ void world_begin(uint64_t seed, bool short_of_memory)
         .max_pieces = one_in(6) ? 6 : 1000,
     };
     world.limits.memory_bytes = one_in(3) ? world.limits.arena_bytes * 4 : chance(8, 40) << 10;
+    world.limits.nodes = (uint32_t)chance(1, 3);
+    if (world.limits.nodes > 1 && world.limits.arena_bytes > 4 * world.limits.memory_bytes)
+        world.most_arenas = one_in(2) ? 1 : 0; /* it has room for all */
     tier_begin(&world.limits);
     world.restart_rarity = short_of_memory || one_in(3) ? 0 : (unsigned)chance(10, 300);
     restart_begin(world.restart_rarity > 0);
