@@ -227,6 +227,7 @@ struct process {
 
 struct world {
     uint64_t seed, random;
+    uint64_t node_random; /* nodes are drawn apart: a schedule is the same wherever they are */
     bool trace, audit_always;
     jmp_buf failed;
     char failure[2048];

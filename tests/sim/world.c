@@ -314,6 +314,7 @@ static enum mkt_status on_grow(void *context, uint32_t arena, uint32_t node, uin
     SIM_CHECK(arena == world.arenas + 1 && arena <= MAX_ARENAS, "arena %u is not the next one",
               arena);
     memory_leave();
+    mkt_error_set(error, MKT_NO_MEMORY, "on the way to a failure"); /* means nothing */
     world.arena_node[world.arenas] = node;
     world.arena[world.arenas++] = calloc(1, size_bytes);
     memory_enter();
@@ -429,11 +430,17 @@ void world_tick(uint64_t now_ms)
     }
 }
 
+/* One that is there, or none. */
+static uint32_t draw_node(void)
+{
+    uint64_t node = random_in(&world.node_random, 0, world.limits.nodes);
+
+    return world.limits.nodes == 1 || node == world.limits.nodes ? MKT_NO_NODE : (uint32_t)node;
+}
+
 void world_session_begin(struct process *process)
 {
-    process->node = world.limits.nodes == 1 || one_in(5)
-                        ? MKT_NO_NODE
-                        : (uint32_t)chance(0, world.limits.nodes - 1);
+    process->node = draw_node();
     memory_enter();
     enum mkt_status status = mkt_market_session_begin(world.market, process->session, "sim",
                                                       process->number, process->node);
@@ -550,6 +557,7 @@ void world_reconnect(void)
         mkt_market_answer_again(world.market, process->session);
     }
     world.answers_again = false;
+    find_published(); /* what the call in which it died may have published */
 }
 
 static void make_paths(void)
@@ -590,9 +598,10 @@ void world_begin(uint64_t seed, bool short_of_memory)
         .max_pieces = one_in(6) ? 6 : 1000,
     };
     world.limits.memory_bytes = one_in(3) ? world.limits.arena_bytes * 4 : chance(8, 40) << 10;
-    world.limits.nodes = (uint32_t)chance(1, 3);
+    world.node_random = ~seed;
+    world.limits.nodes = (uint32_t)random_in(&world.node_random, 1, 3);
     if (world.limits.nodes > 1 && world.limits.arena_bytes > 4 * world.limits.memory_bytes)
-        world.most_arenas = one_in(2) ? 1 : 0; /* it has room for all */
+        world.most_arenas = (unsigned)random_in(&world.node_random, 0, 1); /* has room for all */
     tier_begin(&world.limits);
     world.restart_rarity = short_of_memory || one_in(3) ? 0 : (unsigned)chance(10, 300);
     restart_begin(world.restart_rarity > 0);
