@@ -33,7 +33,7 @@ static enum mkt_status make_room(struct mkt_arenas *arenas)
     return MKT_OK;
 }
 
-static void bind(struct mkt_arenas *arenas, struct mkt_arena_entry *entry)
+static void bind_to_node(struct mkt_arenas *arenas, struct mkt_arena_entry *entry)
 {
     struct mkt_error error;
 
@@ -52,7 +52,7 @@ static void add(struct mkt_arenas *arenas, void *arena, uint32_t node, uint64_t 
     struct mkt_arena_entry *entry = &arenas->list[arenas->count++];
 
     *entry = (struct mkt_arena_entry){.arena = arena, .size_bytes = size_bytes, .node = node};
-    bind(arenas, entry);
+    bind_to_node(arenas, entry);
 }
 
 static enum mkt_status adopt(struct mkt_arenas *arenas, int fd, uint32_t node, uint64_t size_bytes,

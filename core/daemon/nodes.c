@@ -10,18 +10,21 @@
 
 #define KERNELS_LIST "/sys/devices/system/node/has_memory"
 
-/* The kernel's list of nodes with memory is one number: then there is nothing to find out, and the
- * topology, which takes milliseconds, isn't read. */
+/* The kernel's list of nodes with memory is one number, or it has no list: then there is nothing to
+ * find out, and the topology, which takes milliseconds, isn't read. */
 static bool is_one_node(void)
 {
     char list[64] = "";
-    FILE *file = fopen(KERNELS_LIST, "re");
+    FILE *file;
 
-    if (getenv("HWLOC_XMLFILE") || !file || !fgets(list, sizeof(list), file))
+    if (getenv("HWLOC_XMLFILE"))
+        return false;
+    file = fopen(KERNELS_LIST, "re");
+    if (file && !fgets(list, sizeof(list), file))
         list[0] = '\0';
     if (file)
         fclose(file);
-    return list[0] && !strpbrk(list, "-,");
+    return !strpbrk(list, "-,");
 }
 
 /* hwloc's plug-ins ask graphics cards and the like, which is slow and nobody's business here. */

@@ -14,6 +14,7 @@
 
 #define PAGE_BYTES    4096
 #define TELL_AGAIN_MS 10000u
+#define GROW_AGAIN_MS 10000u
 #define PAGED_FROM    (64u << 10) /* grants from this size on start at a page */
 
 static enum mkt_status grow(struct mkt_market *market, uint32_t node)
@@ -31,6 +32,7 @@ static enum mkt_status grow(struct mkt_market *market, uint32_t node)
                          &market->no_arena);
     if (status != MKT_OK) {
         mkt_space_destroy(space);
+        market->no_arena_ms = market->now_ms;
         return status;
     }
     market->arena[market->arenas++] = (struct arena){.space = space, .node = node};
@@ -75,12 +77,13 @@ static enum mkt_status alloc_in_new(struct mkt_market *market, uint64_t bytes, u
                             : status;
 }
 
-/* A new arena costs address space, another node's memory costs each access. But once a new one
- * couldn't be had, that is tried last: it would fail again at each grant. */
+/* A new arena costs address space, another node's memory costs each access. But where one couldn't
+ * be had just before, that is tried last: it would fail again at each grant. */
 static enum mkt_status alloc_near(struct mkt_market *market, uint64_t bytes, uint64_t align,
                                   uint32_t node, struct mkt_extent *extent_out)
 {
-    bool can_grow = market->no_arena.status == MKT_OK;
+    bool can_grow =
+        market->no_arena.status == MKT_OK || market->now_ms - market->no_arena_ms >= GROW_AGAIN_MS;
     enum mkt_status grown = MKT_NO_SPACE;
     enum mkt_status status = alloc_there(market, bytes, align, node, true, extent_out);
 

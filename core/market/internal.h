@@ -360,6 +360,7 @@ struct mkt_market {
     struct arena *arena; /* number i + 1 at [i] */
     uint32_t arenas, max_arenas;
     struct mkt_error no_arena; /* why the last attempt to make one failed; MKT_OK: it didn't */
+    uint64_t no_arena_ms;      /* ... and when */
     uint64_t used_bytes;
     uint64_t live_bytes, published_bytes; /* of versions: data and images; the same with indexes, in
                                              whole granules */

@@ -123,6 +123,19 @@ static void leave_a_granule(uint64_t session, struct mkt_extent extent)
     say(session, (struct mkt_msg){.type = MKT_MSG_RELEASE, .release = {2, part}});
 }
 
+static void test_numa_arena_that_couldnt_be_had_is_tried_again_later(void **state)
+{
+    (void)state;
+    granted(ON_5, 1000);
+    shell.no_arena = MKT_NO_MEMORY;
+    assert_int_equal(node_of(granted(ON_3, 1000)), 5);
+    shell.no_arena = MKT_OK;
+    shell.now += 9999;
+    assert_int_equal(node_of(granted(ON_3, 1000)), 5);
+    shell.now += 1;
+    assert_int_equal(node_of(granted(ON_3, 1000)), 3);
+}
+
 static void test_numa_grant_spills_over_where_all_arenas_are_there(void **state)
 {
     struct mkt_market_limits limits = default_limits;
@@ -169,6 +182,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_numa_one_limit_holds_for_all_nodes, setup_numa,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_numa_grant_spills_over_where_no_arena_can_be_had,
+                                        setup_numa, teardown),
+        cmocka_unit_test_setup_teardown(test_numa_arena_that_couldnt_be_had_is_tried_again_later,
                                         setup_numa, teardown),
         cmocka_unit_test_teardown(test_numa_grant_spills_over_where_all_arenas_are_there, teardown),
         cmocka_unit_test_setup_teardown(test_numa_index_lies_near_its_image, setup_numa, teardown),
