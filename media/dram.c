@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/mempolicy.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE /* Linux 5.14 */
@@ -16,6 +18,7 @@
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
 
+#define NODES_MAX  1024u                /* of a kernel */
 #define STEP_BYTES ((uint64_t)32 << 20) /* populated in one call, then recorded */
 
 struct arena {
@@ -286,6 +289,29 @@ static enum mkt_status punch(void *of, uint64_t offset, uint64_t length)
     return MKT_OK;
 }
 
+/* The policy is the file's, not the mapping's or the thread's: it holds for the pages that any
+ * process's access brings in, and one call is enough. Preferred: a full node is no failure, the
+ * next one serves. */
+static enum mkt_status bind_to(void *of, uint32_t node, struct mkt_error *error_out)
+{
+    const struct arena *arena = of;
+    unsigned long nodes[NODES_MAX / (8 * sizeof(unsigned long))] = {0};
+    const unsigned bits = 8 * sizeof(nodes[0]);
+
+    if (node >= NODES_MAX)
+        return mkt_error_set(error_out, MKT_INVALID, "there is no NUMA node %u", node);
+    nodes[node / bits] |= 1UL << node % bits;
+    if (syscall(SYS_mbind, arena->base, arena->size, MPOL_PREFERRED, nodes, NODES_MAX + 1UL, 0UL) ==
+        0)
+        return MKT_OK;
+    int reason = errno;
+    return mkt_error_set(error_out, mkt_status_from_errno(reason), "NUMA node %u: %s%s", node,
+                         strerror(reason),
+                         reason == EINVAL  ? " (no such node, or not in this process's cpuset)"
+                         : reason == EPERM ? " (a container's seccomp profile forbids mbind)"
+                                           : "");
+}
+
 static uint64_t resident_bytes(const void *arena)
 {
     struct stat about;
@@ -303,5 +329,6 @@ const struct mkt_medium mkt_medium_dram = {
     .is_populated = is_populated,
     .populate = populate,
     .punch = punch,
+    .bind = bind_to,
     .resident_bytes = resident_bytes,
 };

@@ -33,6 +33,10 @@ struct mkt_medium {
     enum mkt_status (*populate)(void *arena, uint64_t offset, uint64_t length);
     /* Gives whole pages inside the range back to the kernel. */
     enum mkt_status (*punch)(void *arena, uint64_t offset, uint64_t length);
+    /* Pages that come in from now on, whoever touches them, are of NUMA node `node` as long as that
+     * has some. MKT_INVALID (this process has no such node), or what the kernel says; the arena is
+     * as it was then. One thread at a time. */
+    enum mkt_status (*bind)(void *arena, uint32_t node, struct mkt_error *error);
     uint64_t (*resident_bytes)(const void *arena);
 };
 

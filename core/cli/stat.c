@@ -206,6 +206,31 @@ static void print_tier(const json_t *tier)
            mkt_cli_number(tier, "reads"));
 }
 
+static void print_nodes(const json_t *memory)
+{
+    const json_t *nodes = json_object_get(memory, "nodes"), *node;
+    char text[3][MKT_CLI_SHOWN_BYTES], name[MKT_CLI_SHOWN_BYTES];
+
+    for (size_t i = 0; (node = json_array_get(nodes, i)); i++) {
+        bool is_one = json_is_integer(json_object_get(node, "node"));
+
+        snprintf(name, sizeof(name), is_one ? "node %" PRIu64 : "no node",
+                 mkt_cli_number(node, "node"));
+        printf("%-16s%-14s %s used, %s resident", i == 0 ? "NUMA" : "", name,
+               mkt_cli_show_size(mkt_cli_number(node, "used_bytes"), text[0]),
+               mkt_cli_show_size(mkt_cli_number(node, "resident_bytes"), text[1]));
+        if (is_one)
+            printf(", the node has %s%s",
+                   mkt_cli_show_size(mkt_cli_number(node, "memory_bytes"), text[2]),
+                   json_is_true(json_object_get(node, "is_bound"))
+                       ? ""
+                       : "; not bound to it, see the log");
+        putchar('\n');
+    }
+    if (json_is_string(json_object_get(memory, "no_nodes")))
+        printf("%-16s%s\n", "NUMA", mkt_cli_string(memory, "no_nodes"));
+}
+
 static void print_market(const json_t *status)
 {
     static const struct {
@@ -239,6 +264,7 @@ static void print_market(const json_t *status)
                    mkt_cli_string(memory, "source"));
         putchar('\n');
     }
+    print_nodes(memory);
     print_tier(json_object_get(status, "tier"));
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
         printf("%-16s%" PRIu64 "\n", labels[i], mkt_cli_number(status, counts[i]));

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,6 +129,7 @@ static enum mkt_status say_hello(struct mkt_client *client, const struct config 
     struct mkt_msg reply, hello = {.type = MKT_MSG_HELLO,
                                    .hello = {.protocol = MKT_PROTOCOL_VERSION,
                                              .pid = (uint32_t)client->pid,
+                                             .cpu = (uint32_t)sched_getcpu(),
                                              .program = text_bytes(program_invocation_short_name),
                                              .host = text_bytes(client->host),
                                              .config_path = text_bytes(config->absolute),

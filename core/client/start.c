@@ -33,8 +33,8 @@ static void pause_ms(long ms)
 static bool is_passed_on(const char *variable)
 {
     static const char *const prefixes[] = {
-        "PATH=",         "HOME=",          "LANG=",         "XDG_",         "H5MARKET_",
-        "ASAN_OPTIONS=", "UBSAN_OPTIONS=", "TSAN_OPTIONS=", "LSAN_OPTIONS="};
+        "PATH=",         "HOME=",          "LANG=",         "XDG_",          "H5MARKET_",
+        "ASAN_OPTIONS=", "UBSAN_OPTIONS=", "TSAN_OPTIONS=", "LSAN_OPTIONS=", "HWLOC_XMLFILE="};
     if (strncmp(variable, "H5MARKET_DIR=", 13) == 0 ||
         strncmp(variable, "H5MARKET_CONFIG=", 16) == 0)
         return false; /* these are set anew */

@@ -18,11 +18,17 @@
 #define MKT_CONFIG_FOLDERS_BYTES 4096       /* its end counts */
 #define MKT_CONFIG_NEVER         UINT32_MAX /* of a duration that may be "never" */
 
+enum mkt_numa {
+    MKT_NUMA_AUTO, /* arenas belong to nodes where there are several */
+    MKT_NUMA_OFF
+};
+
 struct mkt_config {
     /* resources */
     uint64_t memory_bytes;   /* 0: memory_percent counts */
     uint32_t memory_percent; /* of the node's memory or the tightest limit above the daemon */
     uint64_t arena_bytes;    /* 0: by the daemon */
+    uint32_t numa;           /* enum mkt_numa */
     uint64_t journal_bytes;
     uint64_t scratch_bytes;
     uint32_t full_timeout_ms, writer_timeout_ms, join_timeout_ms, commit_timeout_ms;

@@ -43,6 +43,13 @@ static const struct mkt_schema_field resource_fields[] = {
      .help = "Size of one shared-memory arena. Arenas are sparse: only what is used costs memory. "
              "One piece of data can't "
              "be larger than an arena."},
+    {.key = "numa",
+     .kind = MKT_VALUE_NUMA,
+     .offset = CONFIG(numa),
+     .standard = "auto",
+     .help = "`auto`: on a machine with several NUMA nodes each has arenas of its own, and what a "
+             "process writes goes into memory of the node that it ran on when it connected, as "
+             "long as that has some. `off`: the kernel places it."},
     {.key = "scratch",
      .kind = MKT_VALUE_SIZE,
      .offset = CONFIG(scratch_bytes),

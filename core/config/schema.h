@@ -19,6 +19,7 @@ enum mkt_value_kind {
     MKT_VALUE_BACKGROUND,      /* uint64_t: bytes a second, 0 to yield, UINT64_MAX for no limit */
     MKT_VALUE_DURABILITY,      /* uint32_t: enum mkt_durability */
     MKT_VALUE_YES_NO,          /* uint32_t: 1 or 0 */
+    MKT_VALUE_NUMA,            /* uint32_t: enum mkt_numa */
     MKT_VALUE_FOLDERS,         /* char[MKT_CONFIG_FOLDERS_BYTES]: absolute paths between colons */
     MKT_VALUE_UNTIL,           /* uint32_t: 1 for `consumed` */
     MKT_VALUE_END,             /* uint32_t: a number, or MKT_END_AT_EXIT */

@@ -56,6 +56,8 @@ const char *mkt_schema_notation(enum mkt_value_kind kind)
         return "async, close or none";
     case MKT_VALUE_YES_NO:
         return "true or false";
+    case MKT_VALUE_NUMA:
+        return "auto or off";
     case MKT_VALUE_FOLDERS:
         return "an absolute path, or several with colons between";
     case MKT_VALUE_UNTIL:
@@ -211,6 +213,7 @@ static const struct word durabilities[] = {{"async", MKT_DURABILITY_ASYNC},
                                            {"close", MKT_DURABILITY_CLOSE},
                                            {"none", MKT_DURABILITY_NONE},
                                            {NULL, 0}};
+static const struct word numas[] = {{"auto", MKT_NUMA_AUTO}, {"off", MKT_NUMA_OFF}, {NULL, 0}};
 static const struct word yes_no[] = {{"true", 1}, {"false", 0}, {"yes", 1}, {"no", 0}, {NULL, 0}};
 
 static enum mkt_status set_word(const struct mkt_schema_field *field, const char *value,
@@ -378,6 +381,8 @@ enum mkt_status mkt_schema_set(const struct mkt_schema_field *field, const char 
         return set_word(field, value, durabilities, at, error);
     case MKT_VALUE_YES_NO:
         return set_word(field, value, yes_no, at, error);
+    case MKT_VALUE_NUMA:
+        return set_word(field, value, numas, at, error);
     case MKT_VALUE_PUBLISH:
         return set_publish(field, value, at, error);
     case MKT_VALUE_FOLDERS:
@@ -508,6 +513,7 @@ const char *mkt_schema_show(const struct mkt_schema_field *field, const void *ba
     case MKT_VALUE_SIZE:
     case MKT_VALUE_SIZE_OR_PERCENT:
     case MKT_VALUE_LEVEL:
+    case MKT_VALUE_NUMA:
     case MKT_VALUE_FOLDERS:
     case MKT_VALUE_BACKGROUND:
         break; /* of resources, which h5market stat shows */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/daemon/arenas.h"
+#include "core/base/log.h"
 
 #include <stdlib.h>
 
@@ -32,19 +33,41 @@ static enum mkt_status make_room(struct mkt_arenas *arenas)
     return MKT_OK;
 }
 
-static enum mkt_status adopt(struct mkt_arenas *arenas, int fd, uint64_t size_bytes,
+static void bind_to_node(struct mkt_arenas *arenas, struct mkt_arena_entry *entry)
+{
+    struct mkt_error error;
+
+    if (entry->node == MKT_NO_NODE)
+        return;
+    entry->is_bound = arenas->medium->bind(entry->arena, entry->node, &error) == MKT_OK;
+    if (entry->is_bound || arenas->told_unbound)
+        return;
+    arenas->told_unbound = true;
+    mkt_log_warning("pages", "arenas can't be bound, the kernel places their pages: %s",
+                    error.text);
+}
+
+static void add(struct mkt_arenas *arenas, void *arena, uint32_t node, uint64_t size_bytes)
+{
+    struct mkt_arena_entry *entry = &arenas->list[arenas->count++];
+
+    *entry = (struct mkt_arena_entry){.arena = arena, .size_bytes = size_bytes, .node = node};
+    bind_to_node(arenas, entry);
+}
+
+static enum mkt_status adopt(struct mkt_arenas *arenas, int fd, uint32_t node, uint64_t size_bytes,
                              struct mkt_error *error)
 {
     void *arena;
     enum mkt_status status = arenas->medium->adopt(fd, size_bytes, &arena, error);
 
     if (status == MKT_OK)
-        arenas->list[arenas->count++] = (struct mkt_arena_entry){arena, size_bytes};
+        add(arenas, arena, node, size_bytes);
     return status;
 }
 
-enum mkt_status mkt_arenas_grow(struct mkt_arenas *arenas, uint32_t id, uint64_t size_bytes,
-                                struct mkt_error *error)
+enum mkt_status mkt_arenas_grow(struct mkt_arenas *arenas, uint32_t id, uint32_t node,
+                                uint64_t size_bytes, struct mkt_error *error)
 {
     void *arena;
     enum mkt_status status;
@@ -56,13 +79,18 @@ enum mkt_status mkt_arenas_grow(struct mkt_arenas *arenas, uint32_t id, uint64_t
     struct mkt_kept_key key = mkt_kept_key(MKT_KEPT_ARENA, id);
     int fd = mkt_keeper_take(arenas->keeper, key);
     if (fd >= 0)
-        return adopt(arenas, fd, size_bytes, error);
+        return adopt(arenas, fd, node, size_bytes, error);
     status = arenas->medium->create(size_bytes, &arena, error);
     if (status != MKT_OK)
         return status;
     mkt_keeper_keep(arenas->keeper, key, arenas->medium->fd(arena));
-    arenas->list[arenas->count++] = (struct mkt_arena_entry){arena, size_bytes};
+    add(arenas, arena, node, size_bytes);
     return MKT_OK;
+}
+
+uint32_t mkt_arenas_node(const struct mkt_arenas *arenas, uint32_t id)
+{
+    return id == 0 || id > arenas->count ? MKT_NO_NODE : arenas->list[id - 1].node;
 }
 
 int mkt_arenas_fd(const struct mkt_arenas *arenas, uint32_t id, uint64_t *size_out)
@@ -116,6 +144,11 @@ uint64_t mkt_arenas_resident_bytes(const struct mkt_arenas *arenas)
     uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < arenas->count; i++)
-        bytes += arenas->medium->resident_bytes(arenas->list[i].arena);
+        bytes += mkt_arenas_resident_bytes_of(arenas, i + 1);
     return bytes;
+}
+
+uint64_t mkt_arenas_resident_bytes_of(const struct mkt_arenas *arenas, uint32_t id)
+{
+    return arenas->medium->resident_bytes(arenas->list[id - 1].arena);
 }

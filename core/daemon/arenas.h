@@ -14,9 +14,12 @@ struct mkt_arenas {
     const struct mkt_medium *medium;
     struct mkt_keeper *keeper; /* holds each arena's descriptor, too; NULL: none */
     uint32_t count, capacity;
+    bool told_unbound; /* the log says that the kernel binds no arena */
     struct mkt_arena_entry {
         void *arena;
         uint64_t size_bytes;
+        uint32_t node; /* MKT_NO_NODE: any */
+        bool is_bound;
     } * list; /* the arena with id i is list[i - 1] */
 };
 
@@ -24,9 +27,12 @@ void mkt_arenas_init(struct mkt_arenas *arenas, const struct mkt_medium *medium,
                      struct mkt_keeper *keeper);
 void mkt_arenas_fini(struct mkt_arenas *arenas);
 
-/* Makes the next arena, which must be number `id`, or goes on with the one that the keeper has. */
-enum mkt_status mkt_arenas_grow(struct mkt_arenas *arenas, uint32_t id, uint64_t size_bytes,
-                                struct mkt_error *error);
+/* Makes the next arena, which must be number `id`, or goes on with the one that the keeper has. Its
+ * pages come from `node`, if that isn't MKT_NO_NODE; where they can't, from anywhere. */
+enum mkt_status mkt_arenas_grow(struct mkt_arenas *arenas, uint32_t id, uint32_t node,
+                                uint64_t size_bytes, struct mkt_error *error);
+/* MKT_NO_NODE also if there is no such arena. */
+uint32_t mkt_arenas_node(const struct mkt_arenas *arenas, uint32_t id);
 
 /* The descriptor, which stays the arena's, and the size; -1 if there is no such arena. */
 int mkt_arenas_fd(const struct mkt_arenas *arenas, uint32_t id, uint64_t *size_out);
@@ -39,5 +45,7 @@ bool mkt_arenas_is_populated(const struct mkt_arenas *arenas, const struct mkt_e
 enum mkt_status mkt_arenas_populate(struct mkt_arenas *arenas, const struct mkt_extent *extent);
 enum mkt_status mkt_arenas_punch(struct mkt_arenas *arenas, const struct mkt_extent *extent);
 uint64_t mkt_arenas_resident_bytes(const struct mkt_arenas *arenas);
+/* Of one arena that is there. */
+uint64_t mkt_arenas_resident_bytes_of(const struct mkt_arenas *arenas, uint32_t id);
 
 #endif

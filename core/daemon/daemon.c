@@ -60,8 +60,10 @@ static void set_limits(struct mkt_daemon *daemon)
     struct rlimit files = {.rlim_cur = 1024};
 
     mkt_memory_find("", &daemon->memory);
+    mkt_nodes_find(config->numa == MKT_NUMA_AUTO, &daemon->nodes);
     limits->memory_bytes = memory_limit(config, &daemon->memory);
     limits->arena_bytes = arena_size(config, limits->memory_bytes);
+    limits->nodes = daemon->nodes.count > 1 ? daemon->nodes.count : 1;
     limits->scratch_bytes = config->scratch_bytes;
     limits->full_timeout_ms = config->full_timeout_ms;
     limits->join_timeout_ms = config->join_timeout_ms;
@@ -91,7 +93,7 @@ static void set_limits(struct mkt_daemon *daemon)
 
 static void log_start(const struct mkt_daemon *daemon)
 {
-    char memory[32], total[32], arena[32], idle[32];
+    char memory[32], total[32], arena[32], idle[32], nodes[256];
 
     mkt_log_info("daemon", "h5marketd " MKT_DAEMON_VERSION ", protocol %d, process %d, in %s",
                  MKT_PROTOCOL_VERSION, (int)getpid(), daemon->folder.path);
@@ -107,6 +109,7 @@ static void log_start(const struct mkt_daemon *daemon)
                  mkt_config_show_size(daemon->limits.arena_bytes, arena, sizeof(arena)),
                  daemon->limits.max_objects, daemon->limits.max_groups, daemon->connections_max,
                  mkt_config_show_duration(daemon->config.idle_exit_ms, idle, sizeof(idle)));
+    mkt_log_info("daemon", "%s", mkt_nodes_text(&daemon->nodes, nodes, sizeof(nodes)));
     if (daemon->config.memory_bytes > daemon->limits.memory_bytes)
         mkt_log_warning("daemon", "'memory' asks for more than there is; %s is in force", memory);
 }
@@ -451,6 +454,7 @@ err_parts:
     mkt_arenas_fini(&daemon->arenas);
     uv_loop_close(&daemon->loop);
 err_daemon:
+    mkt_nodes_fini(&daemon->nodes);
     if (daemon->spare_fd >= 0)
         close(daemon->spare_fd);
     free(daemon);
@@ -527,6 +531,7 @@ void mkt_daemon_destroy(struct mkt_daemon *daemon)
     mkt_arenas_fini(&daemon->arenas);
     uv_loop_close(&daemon->loop);
     close(daemon->spare_fd);
+    mkt_nodes_fini(&daemon->nodes);
     mkt_keeper_destroy(daemon->keeper);
     free(daemon);
 }

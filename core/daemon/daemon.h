@@ -17,6 +17,7 @@
 #include "core/daemon/folder.h"
 #include "core/daemon/keeper.h"
 #include "core/daemon/memory.h"
+#include "core/daemon/nodes.h"
 #include "core/daemon/vigil.h"
 #include "core/market/market.h"
 
@@ -32,6 +33,7 @@ struct mkt_daemon {
     struct mkt_config config; /* in force */
     char config_path[PATH_MAX];
     struct mkt_memory memory;
+    struct mkt_nodes nodes;
     struct mkt_market_limits limits; /* in force */
     struct mkt_folder folder;
     struct mkt_keeper *keeper; /* NULL: there never was one */

@@ -141,8 +141,8 @@ static void begin(struct mkt_daemon *daemon, const char *reason)
     note_in_journal(daemon);
     daemon->drain.on = true;
     daemon->drain.reason = reason;
-    if (mkt_market_session_begin(daemon->market, session, "h5marketd", (uint32_t)getpid()) ==
-        MKT_OK)
+    if (mkt_market_session_begin(daemon->market, session, "h5marketd", (uint32_t)getpid(),
+                                 MKT_NO_NODE) == MKT_OK)
         mkt_market_message(daemon->market, session, &message, now_ms);
     mkt_market_usage(daemon->market, &usage);
     daemon->drain.progress = (struct mkt_progress){.began_ms = now_ms, .line_ms = now_ms};

@@ -236,8 +236,9 @@ void mkt_hello_handle(struct mkt_daemon *daemon, struct mkt_connection *connecti
         fail(connection, message, status, error.text);
         return;
     }
+    uint32_t node = mkt_nodes_of_cpu(&daemon->nodes, hello->cpu);
     status = mkt_market_session_begin(daemon->market, connection->session, connection->program,
-                                      connection->pid);
+                                      connection->pid, node);
     if (status != MKT_OK) {
         fail(connection, message, status, "the daemon can't take another program");
         return;
@@ -246,7 +247,7 @@ void mkt_hello_handle(struct mkt_daemon *daemon, struct mkt_connection *connecti
     if (connection->pidfd >= 0)
         mkt_keeper_keep(daemon->keeper, mkt_kept_key(MKT_KEPT_PROCESS, connection->session),
                         connection->pidfd);
-    mkt_log_debug("connection", "%" PRIu64 " is %s (pid %u there)", connection->session,
-                  connection->program, connection->pid);
+    mkt_log_debug("connection", "%" PRIu64 " is %s (pid %u there) on processor %u",
+                  connection->session, connection->program, connection->pid, hello->cpu);
     welcome(daemon, connection, message, entry, 0);
 }

@@ -14,7 +14,8 @@
 #define KEPT_PART       32u       /* one part in so many may stay free and populated after a trim */
 #define CUT_BYTES       (2 * MIB) /* chunks are cut at its multiples, so that no page lies in two */
 #define LONGEST_WAIT_MS 120000u
-#define HISTORY         5u /* publishes looked back on */
+#define HISTORY         5u                   /* publishes looked back on */
+#define DEMANDS_MAX     (MKT_NODES_MAX + 1u) /* and what is of no node */
 
 /* A range that a worker brings in. */
 struct job {
@@ -29,6 +30,13 @@ struct job {
     void *context;
 };
 
+/* What files take of the arenas of one node. */
+struct demand {
+    uint32_t node;
+    uint64_t granted_bytes;         /* since the last publish */
+    uint64_t volume_bytes[HISTORY]; /* of the last publishes, number i at [i % HISTORY] */
+};
+
 struct mkt_pages {
     struct mkt_daemon *daemon;
     struct job *jobs; /* in a worker's hand, or queued for one */
@@ -37,10 +45,11 @@ struct mkt_pages {
     struct mkt_extent punch_below; /* how far the running trim has come; arena 0: none runs */
     uint64_t used_ms;              /* last grant or publish; 0: all is trimmed since */
     uint64_t publish_ms;           /* the last one; 0: none */
-    uint64_t granted_bytes;        /* since then */
     /* Of the last publishes, number i at [i % HISTORY]. */
     uint32_t intervals_count, volumes_count;
-    uint64_t interval_ms[HISTORY], volume_bytes[HISTORY];
+    uint64_t interval_ms[HISTORY];
+    struct demand demand[DEMANDS_MAX]; /* by node, in the order in which they came up */
+    uint32_t demands;
 };
 
 struct mkt_pages *mkt_pages_create(struct mkt_daemon *daemon)
@@ -180,19 +189,59 @@ static uint64_t free_resident_bytes(const struct mkt_pages *pages, uint64_t *use
 
 /* ---- ahead of need ---- */
 
-/* What a file took of late. */
-static uint64_t expected_bytes(const struct mkt_pages *pages)
+/* The node's; the last one stands for all that there is no room for. */
+static struct demand *find_demand(struct mkt_pages *pages, uint32_t node)
+{
+    uint32_t at = 0;
+
+    while (at < pages->demands && pages->demand[at].node != node)
+        at++;
+    if (at == DEMANDS_MAX)
+        return &pages->demand[DEMANDS_MAX - 1];
+    if (at == pages->demands)
+        pages->demand[pages->demands++] = (struct demand){.node = node};
+    return &pages->demand[at];
+}
+
+/* What a file took there of late. */
+static uint64_t expected_bytes(const struct demand *demand)
 {
     uint64_t most = 0;
 
-    for (uint32_t i = 0; i < HISTORY && i < pages->volumes_count; i++)
-        if (pages->volume_bytes[i] > most)
-            most = pages->volume_bytes[i];
+    for (uint32_t i = 0; i < HISTORY; i++)
+        if (demand->volume_bytes[i] > most)
+            most = demand->volume_bytes[i];
     return most;
 }
 
-/* The lowest free chunk that isn't in memory. */
-static bool find_absent(const struct mkt_pages *pages, struct mkt_extent *chunk_out)
+struct ready {
+    const struct mkt_arenas *arenas;
+    uint32_t node;
+    uint64_t resident_bytes, used_bytes;
+};
+
+static void add_ready(void *context, const struct mkt_arena_info *info)
+{
+    struct ready *ready = context;
+
+    if (info->node != ready->node)
+        return;
+    ready->resident_bytes += mkt_arenas_resident_bytes_of(ready->arenas, info->arena);
+    ready->used_bytes += info->used_bytes;
+}
+
+/* True if the next file would find less there than the last ones took. */
+static bool is_short(const struct mkt_pages *pages, const struct demand *demand)
+{
+    struct ready ready = {.arenas = &pages->daemon->arenas, .node = demand->node};
+    uint64_t expected = expected_bytes(demand);
+
+    mkt_market_each_arena(pages->daemon->market, add_ready, &ready);
+    return expected > 0 && ready.resident_bytes < ready.used_bytes + expected;
+}
+
+/* The lowest free chunk of the node's arenas that isn't in memory. */
+static bool find_absent(const struct mkt_pages *pages, uint32_t node, struct mkt_extent *chunk_out)
 {
     struct free_list list = {.count = 0};
     bool found = false;
@@ -200,6 +249,8 @@ static bool find_absent(const struct mkt_pages *pages, struct mkt_extent *chunk_
     mkt_market_each_free(pages->daemon->market, add_free, &list);
     for (size_t i = 0; i < list.count && !found; i++) {
         struct mkt_extent rest = list.extents[i];
+        if (mkt_arenas_node(&pages->daemon->arenas, rest.arena) != node)
+            continue;
         while (rest.length > 0 && !found) {
             struct mkt_extent chunk = rest;
             chunk.length = rest.length < AHEAD_BYTES ? rest.length : AHEAD_BYTES;
@@ -221,13 +272,16 @@ static void go_ahead(struct mkt_pages *pages)
     uint64_t used, ready = free_resident_bytes(pages, &used);
     uint64_t limit = pages->daemon->limits.memory_bytes;
 
-    if (pages->stopping || pages->ahead_running || pages->used_ms == 0 ||
-        ready >= expected_bytes(pages))
+    if (pages->stopping || pages->ahead_running || pages->used_ms == 0)
         return;
     if (used + ready + AHEAD_BYTES > limit || mkt_memory_is_tight(&pages->daemon->memory))
         return;
-    if (find_absent(pages, &chunk))
-        pages->ahead_running = mkt_pages_populate(pages, &chunk, NULL, NULL) == MKT_OK;
+    for (uint32_t i = 0; i < pages->demands && !pages->ahead_running; i++) {
+        const struct demand *demand = &pages->demand[i];
+
+        if (is_short(pages, demand) && find_absent(pages, demand->node, &chunk))
+            pages->ahead_running = mkt_pages_populate(pages, &chunk, NULL, NULL) == MKT_OK;
+    }
 }
 
 static void on_ahead(uv_timer_t *timer)
@@ -331,9 +385,11 @@ static void on_punch(uv_timer_t *timer)
 
 /* ---- what happens ---- */
 
-void mkt_pages_note_grant(struct mkt_pages *pages, uint64_t bytes)
+void mkt_pages_note_grant(struct mkt_pages *pages, const struct mkt_extent *extent)
 {
-    pages->granted_bytes += bytes;
+    uint32_t node = mkt_arenas_node(&pages->daemon->arenas, extent->arena);
+
+    find_demand(pages, node)->granted_bytes += extent->length;
     pages->used_ms = mkt_now_ms();
 }
 
@@ -341,10 +397,14 @@ void mkt_pages_note_publish(struct mkt_pages *pages, uint64_t now_ms)
 {
     if (pages->publish_ms != 0)
         pages->interval_ms[pages->intervals_count++ % HISTORY] = now_ms - pages->publish_ms;
-    pages->volume_bytes[pages->volumes_count++ % HISTORY] = pages->granted_bytes;
+    for (uint32_t i = 0; i < pages->demands; i++) {
+        struct demand *demand = &pages->demand[i];
+        demand->volume_bytes[pages->volumes_count % HISTORY] = demand->granted_bytes;
+        demand->granted_bytes = 0;
+    }
+    pages->volumes_count++;
     pages->publish_ms = now_ms;
     pages->used_ms = now_ms;
-    pages->granted_bytes = 0;
     if (!pages->stopping)
         uv_timer_start(&pages->ahead, on_ahead, AHEAD_DELAY_MS, 0);
 }

@@ -20,7 +20,7 @@ typedef void (*mkt_pages_done_fn)(void *context, enum mkt_status status);
 enum mkt_status mkt_pages_populate(struct mkt_pages *pages, const struct mkt_extent *extent,
                                    mkt_pages_done_fn done, void *context);
 
-void mkt_pages_note_grant(struct mkt_pages *pages, uint64_t bytes);
+void mkt_pages_note_grant(struct mkt_pages *pages, const struct mkt_extent *extent);
 void mkt_pages_note_publish(struct mkt_pages *pages, uint64_t now_ms);
 /* After each call into the market. */
 void mkt_pages_settle(struct mkt_pages *pages);

@@ -43,7 +43,7 @@ static bool is_wanted(const char *variable)
         "PATH=",         "HOME=",          "USER=",         "LOGNAME=",         "TZ=",
         "LANG=",         "TMPDIR=",        "H5MARKET_",     "SLURM_JOB_",       "PBS_JOBID=",
         "LSB_JOBID=",    "FLUX_JOB_ID=",   "XDG_RUNTIME_",  "LD_LIBRARY_PATH=", "HDF5_PLUGIN_PATH=",
-        "ASAN_OPTIONS=", "UBSAN_OPTIONS=", "TSAN_OPTIONS=", "LSAN_OPTIONS=",
+        "ASAN_OPTIONS=", "UBSAN_OPTIONS=", "TSAN_OPTIONS=", "LSAN_OPTIONS=",    "HWLOC_XMLFILE=",
     };
 
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)

@@ -3,7 +3,8 @@
  * STATUS, LIST and STAT as JSON. What programs may rely on:
  *   STATUS {"version","protocol","daemon","host","pid","uid","directory","config","log","uptime_s",
  *            "memory":{"limit_bytes","of_bytes","source","used_bytes","granted_bytes","published_bytes","live_bytes",
- *            "resident_bytes","arena_bytes","arenas"},
+ *            "resident_bytes","arena_bytes","arenas","no_nodes":null|why,
+ *            "nodes":[{"node":null|number,"memory_bytes","cpus","is_bound","arenas","used_bytes","resident_bytes"}]},
  *            "tier":null|{"folders","limit_bytes","used_bytes","file_bytes","high_bytes","low_bytes","uses_direct",
  *            "uses_uring","why_not","moves","moved_out_bytes","moved_in_bytes","reads",
  *            "bytes_per_s","latency_ns","queue_depth","promote_after"},
@@ -71,6 +72,64 @@ static json_t *id_json(const uint8_t id[MKT_ID_BYTES])
     return json_string(text);
 }
 
+/* What the arenas of one node hold. */
+struct node_sum {
+    const struct mkt_daemon *daemon;
+    uint32_t node, arenas;
+    uint64_t used_bytes, resident_bytes;
+    bool is_bound;
+};
+
+static void add_arena(void *context, const struct mkt_arena_info *info)
+{
+    struct node_sum *sum = context;
+    const struct mkt_arenas *arenas = &sum->daemon->arenas;
+
+    if (info->node != sum->node)
+        return;
+    sum->arenas++;
+    sum->used_bytes += info->used_bytes;
+    sum->resident_bytes += mkt_arenas_resident_bytes_of(arenas, info->arena);
+    sum->is_bound &= arenas->list[info->arena - 1].is_bound;
+}
+
+static struct node_sum sum_node(const struct mkt_daemon *daemon, uint32_t node)
+{
+    struct node_sum sum = {.daemon = daemon, .node = node, .is_bound = true};
+
+    mkt_market_each_arena(daemon->market, add_arena, &sum);
+    return sum;
+}
+
+static json_t *node_json(const struct node_sum *sum, const struct mkt_node *node)
+{
+    json_t *json = json_object();
+
+    json_object_set_new(json, "node", node ? number_json(node->number) : json_null());
+    json_object_set_new(json, "memory_bytes", number_json(node ? node->memory_bytes : 0));
+    json_object_set_new(json, "cpus", number_json(node ? node->cpus : 0));
+    json_object_set_new(json, "is_bound", json_boolean(sum->is_bound));
+    json_object_set_new(json, "arenas", number_json(sum->arenas));
+    json_object_set_new(json, "used_bytes", number_json(sum->used_bytes));
+    json_object_set_new(json, "resident_bytes", number_json(sum->resident_bytes));
+    return json;
+}
+
+/* Empty where it is no matter. What lies in arenas of no node (null) comes last, if there are. */
+static json_t *nodes_json(const struct mkt_daemon *daemon)
+{
+    json_t *json = json_array();
+    struct node_sum none = sum_node(daemon, MKT_NO_NODE);
+
+    for (uint32_t i = 0; i < daemon->nodes.count; i++) {
+        struct node_sum sum = sum_node(daemon, daemon->nodes.node[i].number);
+        json_array_append_new(json, node_json(&sum, &daemon->nodes.node[i]));
+    }
+    if (daemon->nodes.count > 0 && none.arenas > 0)
+        json_array_append_new(json, node_json(&none, NULL));
+    return json;
+}
+
 static json_t *memory_json(const struct mkt_daemon *daemon, const struct mkt_market_usage *usage)
 {
     json_t *json = json_object();
@@ -86,6 +145,9 @@ static json_t *memory_json(const struct mkt_daemon *daemon, const struct mkt_mar
                         number_json(mkt_arenas_resident_bytes(&daemon->arenas)));
     json_object_set_new(json, "arena_bytes", number_json(daemon->limits.arena_bytes));
     json_object_set_new(json, "arenas", number_json(usage->arenas));
+    json_object_set_new(json, "nodes", nodes_json(daemon));
+    json_object_set_new(json, "no_nodes",
+                        daemon->nodes.count > 0 ? json_null() : text_json(daemon->nodes.why_none));
     return json;
 }
 

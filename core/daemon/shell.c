@@ -113,7 +113,7 @@ static void op_send(void *context, uint64_t session, const struct mkt_msg *messa
     if (!connection || connection->closed)
         return;
     if (populate && populate->length > 0) {
-        mkt_pages_note_grant(daemon->pages, populate->length);
+        mkt_pages_note_grant(daemon->pages, populate);
         if (!mkt_arenas_is_populated(&daemon->arenas, populate)) {
             if (!hold_reply(daemon, connection, message, populate))
                 mkt_connection_doom(connection, "out of memory");
@@ -143,18 +143,21 @@ static void op_write(void *context, const struct mkt_extent *extent, const void 
     memcpy(address, bytes, extent->length);
 }
 
-static enum mkt_status op_grow(void *context, uint32_t arena, uint64_t size_bytes,
+static enum mkt_status op_grow(void *context, uint32_t arena, uint32_t node, uint64_t size_bytes,
                                struct mkt_error *error)
 {
     struct mkt_daemon *daemon = context;
-    enum mkt_status status = mkt_arenas_grow(&daemon->arenas, arena, size_bytes, error);
-    char size[32];
+    enum mkt_status status = mkt_arenas_grow(&daemon->arenas, arena, node, size_bytes, error);
+    char size[32], where[32] = "";
 
     if (status != MKT_OK)
         mkt_log_error("pages", "no new arena: %s", error->text);
-    else
-        mkt_log_info("pages", "arena %u of %s", arena,
-                     mkt_config_show_size(size_bytes, size, sizeof(size)));
+    else {
+        if (node != MKT_NO_NODE)
+            snprintf(where, sizeof(where), " for node %u", node);
+        mkt_log_info("pages", "arena %u of %s%s", arena,
+                     mkt_config_show_size(size_bytes, size, sizeof(size)), where);
+    }
     return status;
 }
 

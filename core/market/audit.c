@@ -627,7 +627,8 @@ static uint32_t count_stream_references(const struct mkt_market *market,
 static void audit_streams(struct audit *audit)
 {
     const struct stream *stream, *next;
-    uint32_t leaving = 0;
+    const struct group *group, *next_group;
+    uint32_t leaving = 0, waits = 0;
 
     HASH_ITER (hh, audit->market->streams, stream, next) {
         audit_stream_versions(audit, stream);
@@ -642,6 +643,11 @@ static void audit_streams(struct audit *audit)
     }
     AUDIT(audit, leaving == audit->market->leaving_readers, "%u readers leave, not %u", leaving,
           audit->market->leaving_readers);
+    HASH_ITER (hh, audit->market->groups, group, next_group) {
+        waits += group->state == GROUP_WAITING && mkt_stream_is_asked(group);
+    }
+    AUDIT(audit, waits == audit->market->stream_waits, "%u groups wait on streams, not %u", waits,
+          audit->market->stream_waits);
     AUDIT(audit, !audit->market->has_stream_news, "who waits for a stream didn't look again");
 }
 
@@ -768,7 +774,7 @@ static void audit_bytes(struct audit *audit)
         deferred += market->deferred[i].length;
     }
     for (uint32_t i = 0; i < market->arenas; i++)
-        free_bytes += mkt_space_free_bytes(market->arena[i]);
+        free_bytes += mkt_space_free_bytes(market->arena[i].space);
     AUDIT(audit, used == market->used_bytes, "%llu bytes are owned, but %llu are used",
           (unsigned long long)used, (unsigned long long)market->used_bytes);
     AUDIT(audit, used + free_bytes + deferred + market->lost_bytes == total,

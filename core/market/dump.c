@@ -17,7 +17,7 @@
 #define DUMP_MAGIC UINT64_C(0x31504d5544544b4d) /* "MKTDUMP1" */
 
 /* A structure that grew: if by a pointer, it needs a line below; then adapt its number here. */
-_Static_assert(sizeof(struct session) == 224, "see above");
+_Static_assert(sizeof(struct session) == 232, "see above");
 _Static_assert(sizeof(struct owned_name) == 80, "see above");
 _Static_assert(sizeof(struct held_piece) == 128, "see above");
 _Static_assert(sizeof(struct held_image) == 40, "see above");
@@ -240,7 +240,7 @@ static void walk_market(struct dump *dump)
     struct mkt_market *market = dump->market;
     const struct mkt_market_ops ops = market->ops;
     void *const context = market->context;
-    struct mkt_space **const arena = market->arena;
+    struct arena *const arena = market->arena;
     struct group **const waiting = market->waiting;
     const uint64_t max_arenas = market->max_arenas, arena_bytes = market->limits.arena_bytes;
     struct mkt_market *copy = walk_bytes(dump, market, sizeof(*market));
@@ -291,10 +291,12 @@ static void read_arena(struct dump *dump, uint32_t at)
     uint64_t size = market->limits.arena_bytes, offset, length = 0;
     struct mkt_error error;
     struct mkt_space *space = mkt_space_create(size);
+    uint64_t node = 0;
 
-    market->arena[at] = space;
+    walk_u64(dump, &node);
+    market->arena[at] = (struct arena){.space = space, .node = (uint32_t)node};
     if (!space || mkt_space_alloc(space, size, MKT_SPACE_GRANULE, &offset) != MKT_OK ||
-        market->ops.grow(market->context, at + 1, size, &error) != MKT_OK)
+        market->ops.grow(market->context, at + 1, (uint32_t)node, size, &error) != MKT_OK)
         dump->failed = true;
     while (another(dump, false)) {
         walk_u64(dump, &offset);
@@ -313,7 +315,9 @@ static void walk_arenas(struct dump *dump)
             read_arena(dump, i);
             continue;
         }
-        mkt_space_each_free(market->arena[i], write_range, dump);
+        uint64_t node = market->arena[i].node;
+        walk_u64(dump, &node);
+        mkt_space_each_free(market->arena[i].space, write_range, dump);
         (void)another(dump, false);
     }
 }

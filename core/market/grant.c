@@ -2,6 +2,9 @@
 /*
  * Bytes: the arenas, and the queue of those who wait for bytes to come free. The queue is strictly
  * first in, first out: a large request is not starved by small ones behind it.
+ *
+ * A node is a wish: who asks gets bytes of its own node's arenas, of a new one of it, or of any
+ * other's, and fails or waits only where all of these are full.
  */
 #include "core/market/internal.h"
 
@@ -10,13 +13,14 @@
 #include <string.h>
 
 #define PAGE_BYTES    4096
+#define GROW_AGAIN_MS 10000u
 #define PAGED_FROM    (64u << 10) /* grants from this size on start at a page */
 #define USE_TEXT_MS   1000u
 #define TELL_FIRST_MS 2000u /* a program that waits is told why, and told again */
 #define TELL_AGAIN_MS 10000u
 #define TELL_EVERY_MS 1000u
 
-static enum mkt_status grow(struct mkt_market *market)
+static enum mkt_status grow(struct mkt_market *market, uint32_t node)
 {
     struct mkt_space *space;
     enum mkt_status status;
@@ -27,13 +31,16 @@ static enum mkt_status grow(struct mkt_market *market)
     if (!space)
         return MKT_NO_MEMORY;
     market->no_arena = (struct mkt_error){.status = MKT_OK};
-    status = mkt_op_grow(market, market->arenas + 1, market->limits.arena_bytes, &market->no_arena);
+    status = mkt_op_grow(market, market->arenas + 1, node, market->limits.arena_bytes,
+                         &market->no_arena);
     if (status != MKT_OK) {
         mkt_space_destroy(space);
+        market->no_arena_ms = market->now_ms;
         return status;
     }
-    market->arena[market->arenas++] = space;
-    market->no_arena.text[0] = '\0'; /* it may have been on the way to a failure */
+    market->arena[market->arenas++] = (struct arena){.space = space, .node = node};
+    /* It may have been on the way to a failure. */
+    market->no_arena = (struct mkt_error){.status = MKT_OK};
     return MKT_OK;
 }
 
@@ -41,7 +48,7 @@ static enum mkt_status alloc_in(struct mkt_market *market, uint32_t at, uint64_t
                                 uint64_t align, struct mkt_extent *extent_out)
 {
     uint64_t offset;
-    enum mkt_status status = mkt_space_alloc(market->arena[at], bytes, align, &offset);
+    enum mkt_status status = mkt_space_alloc(market->arena[at].space, bytes, align, &offset);
 
     if (status == MKT_OK) {
         *extent_out = (struct mkt_extent){.arena = at + 1, .offset = offset, .length = bytes};
@@ -50,11 +57,55 @@ static enum mkt_status alloc_in(struct mkt_market *market, uint32_t at, uint64_t
     return status;
 }
 
+/* In arenas of the node, or in all others. To whom the node is no matter all are its own. */
+static enum mkt_status alloc_there(struct mkt_market *market, uint64_t bytes, uint64_t align,
+                                   uint32_t node, bool own, struct mkt_extent *extent_out)
+{
+    for (uint32_t at = 0; at < market->arenas; at++) {
+        if ((node == MKT_NO_NODE || market->arena[at].node == node) != own)
+            continue;
+        enum mkt_status status = alloc_in(market, at, bytes, align, extent_out);
+        if (status != MKT_NO_SPACE)
+            return status;
+    }
+    return MKT_NO_SPACE;
+}
+
+static enum mkt_status alloc_in_new(struct mkt_market *market, uint64_t bytes, uint64_t align,
+                                    uint32_t node, struct mkt_extent *extent_out)
+{
+    enum mkt_status status = grow(market, node);
+
+    return status == MKT_OK ? alloc_in(market, market->arenas - 1, bytes, align, extent_out)
+                            : status;
+}
+
+/* A new arena costs address space, another node's memory costs each access. But where one couldn't
+ * be had just before, that is tried last: it would fail again at each grant. */
+static enum mkt_status alloc_near(struct mkt_market *market, uint64_t bytes, uint64_t align,
+                                  uint32_t node, struct mkt_extent *extent_out)
+{
+    bool can_grow =
+        market->no_arena.status == MKT_OK || market->now_ms - market->no_arena_ms >= GROW_AGAIN_MS;
+    enum mkt_status grown = MKT_NO_SPACE;
+    enum mkt_status status = alloc_there(market, bytes, align, node, true, extent_out);
+
+    if (status != MKT_NO_SPACE)
+        return status;
+    if (can_grow)
+        grown = alloc_in_new(market, bytes, align, node, extent_out);
+    if (grown == MKT_OK)
+        return grown;
+    status = alloc_there(market, bytes, align, node, false, extent_out);
+    if (status != MKT_NO_SPACE)
+        return status;
+    return can_grow ? grown : alloc_in_new(market, bytes, align, node, extent_out);
+}
+
 static enum mkt_status alloc(struct mkt_market *market, uint64_t bytes, uint64_t align,
-                             enum bytes_use use, struct mkt_extent *extent_out)
+                             enum bytes_use use, uint32_t node, struct mkt_extent *extent_out)
 {
     uint64_t limit = market->limits.memory_bytes;
-    enum mkt_status status;
 
     if (bytes > market->limits.arena_bytes)
         return MKT_NO_SPACE;
@@ -65,14 +116,7 @@ static enum mkt_status alloc(struct mkt_market *market, uint64_t bytes, uint64_t
         limit -= mkt_tier_reserve(market);
     if (bytes > limit || market->used_bytes > limit - bytes)
         return MKT_NO_SPACE;
-    for (uint32_t at = 0; at < market->arenas; at++) {
-        status = alloc_in(market, at, bytes, align, extent_out);
-        if (status != MKT_NO_SPACE)
-            return status;
-    }
-    status = grow(market);
-    return status == MKT_OK ? alloc_in(market, market->arenas - 1, bytes, align, extent_out)
-                            : status;
+    return alloc_near(market, bytes, align, node, extent_out);
 }
 
 const char *mkt_bytes_why(const struct mkt_market *market, enum mkt_status status)
@@ -84,15 +128,20 @@ const char *mkt_bytes_why(const struct mkt_market *market, enum mkt_status statu
 
 /* What is on disk as well gives way. */
 enum mkt_status mkt_bytes_alloc(struct mkt_market *market, uint64_t bytes, uint64_t align,
-                                enum bytes_use use, struct mkt_extent *extent_out)
+                                enum bytes_use use, uint32_t node, struct mkt_extent *extent_out)
 {
     enum mkt_status status;
 
     do
-        status = alloc(market, bytes, align, use, extent_out);
+        status = alloc(market, bytes, align, use, node, extent_out);
     while (status == MKT_NO_SPACE && bytes <= market->limits.arena_bytes &&
            bytes <= market->limits.memory_bytes && mkt_save_evict(market));
     return status;
+}
+
+uint32_t mkt_bytes_node(const struct mkt_market *market, const struct mkt_extent *extent)
+{
+    return market->arena[extent->arena - 1].node;
 }
 
 static void defer(struct mkt_market *market, const struct mkt_extent *extent, uint64_t bytes)
@@ -111,7 +160,7 @@ void mkt_bytes_free(struct mkt_market *market, const struct mkt_extent *extent)
     if (bytes == 0)
         return;
     market->used_bytes -= bytes;
-    if (mkt_space_free(market->arena[extent->arena - 1], extent->offset, bytes) != MKT_OK)
+    if (mkt_space_free(market->arena[extent->arena - 1].space, extent->offset, bytes) != MKT_OK)
         defer(market, extent, bytes);
     else
         mkt_op_freed(market, extent);
@@ -142,7 +191,8 @@ void mkt_bytes_retry_deferred(struct mkt_market *market)
         const struct mkt_extent extent = {
             .arena = range->arena, .offset = range->offset, .length = range->length};
 
-        if (mkt_space_free(market->arena[range->arena - 1], range->offset, range->length) != MKT_OK)
+        if (mkt_space_free(market->arena[range->arena - 1].space, range->offset, range->length) !=
+            MKT_OK)
             return;
         market->deferred_count--;
         mkt_op_freed(market, &extent);
@@ -164,14 +214,14 @@ static uint64_t alignment(uint64_t bytes, uint64_t asked)
 static enum mkt_status grant(struct mkt_market *market, struct session *session, uint64_t bytes,
                              uint64_t align, struct mkt_extent *extent_out)
 {
-    enum mkt_status status =
-        mkt_bytes_alloc(market, bytes, alignment(bytes, align), BYTES_GRANT, extent_out);
+    enum mkt_status status = mkt_bytes_alloc(market, bytes, alignment(bytes, align), BYTES_GRANT,
+                                             session->node, extent_out);
 
     /* Small arenas have no aligned place for what fits into them otherwise. */
     if (status == MKT_NO_SPACE && align < alignment(bytes, align))
         status =
             mkt_bytes_alloc(market, bytes, align > MKT_EXTENT_GRANULE ? align : MKT_EXTENT_GRANULE,
-                            BYTES_GRANT, extent_out);
+                            BYTES_GRANT, session->node, extent_out);
     if (status != MKT_OK)
         return status;
     status = mkt_session_grant(market, session, extent_out);

@@ -565,7 +565,8 @@ void mkt_group_lookup(struct mkt_market *market, struct session *session, const 
     enum mkt_status status =
         build_lookup(find_array(member->group, lookup->identity), &bytes, &length);
     if (status == MKT_OK)
-        status = mkt_bytes_alloc(market, length, MKT_EXTENT_GRANULE, BYTES_INDEX, extent);
+        status =
+            mkt_bytes_alloc(market, length, MKT_EXTENT_GRANULE, BYTES_INDEX, session->node, extent);
     if (status == MKT_OK) {
         status = mkt_session_grant(market, session, extent);
         if (status != MKT_OK)

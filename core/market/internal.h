@@ -105,7 +105,7 @@ struct member {
 struct session {
     uint64_t id;
     char program[64];
-    uint32_t pid;
+    uint32_t pid, node;
     bool ended, refused;
     bool drains;           /* see mkt_save_drain */
     bool yields;           /* it has said SAVE_YIELD: what it does is background */
@@ -440,16 +440,22 @@ struct replay {
     unsigned grown_count, grown_used;
 };
 
+struct arena {
+    struct mkt_space *space;
+    uint32_t node; /* whose memory it is best of; MKT_NO_NODE: any */
+};
+
 struct mkt_market {
     struct mkt_market_limits limits;
     struct mkt_market_ops ops;
     void *context;
 
-    struct mkt_space **arena;
+    struct arena *arena; /* number i + 1 at [i] */
     uint32_t arenas, max_arenas;
     char use_text[800]; /* see grant.c */
     uint64_t use_ms;
     struct mkt_error no_arena; /* why the last attempt to make one failed; MKT_OK: it didn't */
+    uint64_t no_arena_ms;      /* ... and when */
     uint64_t used_bytes, granted_bytes;   /* granted: of used, to sessions */
     uint64_t live_bytes, published_bytes; /* of versions: data and images; the same with indexes, in
                                              whole granules */
@@ -515,6 +521,7 @@ struct mkt_market {
     uint32_t leaving_readers; /* LEAVING */
     bool has_stream_news;     /* who waits for a version, or for a place in a queue, looks again */
     uint32_t stream_looks;
+    uint32_t stream_waits; /* groups that wait on streams */
     struct replay *replay; /* NULL but in mkt_market_replay */
     uint32_t dumps;
 };
@@ -538,7 +545,7 @@ const char *mkt_size_text(uint64_t bytes, char buffer[32]);
 
 /* ---- journal.c: each entry is written down here before it changes anything ---- */
 void mkt_record_session_begin(struct mkt_market *market, uint64_t session, const char *program,
-                              uint32_t pid);
+                              uint32_t pid, uint32_t node);
 void mkt_record_session_end(struct mkt_market *market, uint64_t session, uint64_t now_ms);
 void mkt_record_session_reclaim(struct mkt_market *market, uint64_t session, uint64_t now_ms);
 void mkt_record_message(struct mkt_market *market, uint64_t session, const struct mkt_msg *msg,
@@ -553,8 +560,8 @@ void mkt_record_moved(struct mkt_market *market, uint64_t move, enum mkt_status 
 /* ... and has had all its effects. */
 void mkt_record_done(struct mkt_market *market);
 /* The operations, as far as they are for a replay to do. */
-enum mkt_status mkt_op_grow(struct mkt_market *market, uint32_t arena, uint64_t size_bytes,
-                            struct mkt_error *error);
+enum mkt_status mkt_op_grow(struct mkt_market *market, uint32_t arena, uint32_t node,
+                            uint64_t size_bytes, struct mkt_error *error);
 void mkt_op_send(struct mkt_market *market, struct session *session, const struct mkt_msg *msg,
                  const struct mkt_extent *populate);
 void mkt_op_write(struct mkt_market *market, const struct mkt_extent *extent, const void *bytes);
@@ -585,9 +592,11 @@ enum bytes_use {
     BYTES_READ,
     BYTES_INDEX
 };
-/* MKT_NO_SPACE, MKT_NO_MEMORY. */
+/* Of `node` where that can be had, else of another. MKT_NO_SPACE, MKT_NO_MEMORY. */
 enum mkt_status mkt_bytes_alloc(struct mkt_market *market, uint64_t bytes, uint64_t align,
-                                enum bytes_use use, struct mkt_extent *extent_out);
+                                enum bytes_use use, uint32_t node, struct mkt_extent *extent_out);
+/* The node whose arena it lies in. */
+uint32_t mkt_bytes_node(const struct mkt_market *market, const struct mkt_extent *extent);
 /* What to say of its failure: cause and remedy where it is known. */
 const char *mkt_bytes_why(const struct mkt_market *market, enum mkt_status status);
 void mkt_bytes_free(struct mkt_market *market, const struct mkt_extent *extent);
@@ -742,6 +751,8 @@ void mkt_stream_put(struct mkt_market *market, struct stream *stream);
 /* The session ends. */
 void mkt_stream_forget(struct mkt_market *market, struct session *session);
 void mkt_stream_end(struct mkt_market *market, struct session *session, const struct mkt_msg *msg);
+/* If the group waits, it is for a stream: for another version, or for a place in its queue. */
+bool mkt_stream_is_asked(const struct group *group);
 /* Those that wait look again, if anything happened. True: something did. */
 bool mkt_stream_serve(struct mkt_market *market);
 void mkt_stream_tick(struct mkt_market *market, uint64_t now_ms);

@@ -29,7 +29,8 @@ enum call_kind {
 struct call_disk {
     uint32_t kind, bytes;
     uint64_t session, now_ms;
-    uint64_t detail; /* a pid, a request, a move, arena and status, or whether it was replaced */
+    uint64_t
+        detail; /* node and pid, a request, a move, arena and status, or whether it was replaced */
 };
 _Static_assert(sizeof(struct call_disk) == 32, "a record's head");
 _Static_assert(sizeof(struct call_disk) + MKT_FRAME_MAX_BYTES <= MKT_CALL_MAX_BYTES, "it fits");
@@ -50,7 +51,7 @@ static void keep(const struct mkt_market *market, struct call_disk *call, struct
 }
 
 void mkt_record_session_begin(struct mkt_market *market, uint64_t session, const char *program,
-                              uint32_t pid)
+                              uint32_t pid, uint32_t node)
 {
     struct call_disk *call = start(market);
     size_t length = program ? strnlen(program, 255) : 0;
@@ -60,7 +61,7 @@ void mkt_record_session_begin(struct mkt_market *market, uint64_t session, const
              (struct call_disk){.kind = CALL_SESSION_BEGIN,
                                 .bytes = (uint32_t)length,
                                 .session = session,
-                                .detail = pid},
+                                .detail = (uint64_t)node << 32 | pid},
              program);
 }
 
@@ -226,7 +227,8 @@ static enum mkt_status replay_begin(struct mkt_market *market, const struct call
         return MKT_CORRUPT;
     memcpy(program, payload, call->bytes);
     program[call->bytes] = '\0';
-    (void)!mkt_market_session_begin(market, call->session, program, (uint32_t)call->detail);
+    (void)!mkt_market_session_begin(market, call->session, program, (uint32_t)call->detail,
+                                    (uint32_t)(call->detail >> 32));
     return MKT_OK;
 }
 
@@ -337,7 +339,7 @@ static void note_grown(struct mkt_market *market, uint32_t arena, enum mkt_statu
 
 /* What became of the arena then. */
 static enum mkt_status grow_again(struct mkt_market *market, const uint8_t *record, uint32_t arena,
-                                  uint64_t size_bytes, struct mkt_error *error)
+                                  uint32_t node, uint64_t size_bytes, struct mkt_error *error)
 {
     struct call_disk head;
 
@@ -345,19 +347,20 @@ static enum mkt_status grow_again(struct mkt_market *market, const uint8_t *reco
     if (head.detail >> 32 != arena)
         return mkt_error_set(error, MKT_CORRUPT, "arena %u was not the next one", arena);
     if ((uint32_t)head.detail == MKT_OK)
-        return market->ops.grow(market->context, arena, size_bytes, error);
+        return market->ops.grow(market->context, arena, node, size_bytes, error);
     return mkt_error_set(error, (enum mkt_status)(uint32_t)head.detail, "%.*s", (int)head.bytes,
                          (const char *)record + sizeof(head));
 }
 
-enum mkt_status mkt_op_grow(struct mkt_market *market, uint32_t arena, uint64_t size_bytes,
-                            struct mkt_error *error)
+enum mkt_status mkt_op_grow(struct mkt_market *market, uint32_t arena, uint32_t node,
+                            uint64_t size_bytes, struct mkt_error *error)
 {
     struct replay *replay = market->replay;
 
     if (replay && replay->grown_used < replay->grown_count)
-        return grow_again(market, replay->grown[replay->grown_used++], arena, size_bytes, error);
-    enum mkt_status status = market->ops.grow(market->context, arena, size_bytes, error);
+        return grow_again(market, replay->grown[replay->grown_used++], arena, node, size_bytes,
+                          error);
+    enum mkt_status status = market->ops.grow(market->context, arena, node, size_bytes, error);
     note_grown(market, arena, status, error->text);
     return status;
 }

@@ -21,7 +21,8 @@ struct mkt_market *mkt_market_create(const struct mkt_market_limits *limits,
     market->context = context;
     market->next_deadline_ms = UINT64_MAX;
     /* Room for fragmentation: an arena is address space, only its used pages are memory. */
-    uint64_t arenas = 2 * (limits->memory_bytes / limits->arena_bytes + 1) + 2;
+    uint64_t arenas = (2 * (limits->memory_bytes / limits->arena_bytes + 1) + 2) *
+                      (limits->nodes > 1 ? limits->nodes : 1);
     market->max_arenas = arenas > UINT16_MAX ? UINT16_MAX : (uint32_t)arenas;
     market->arena = calloc(market->max_arenas, sizeof(*market->arena));
     market->waiting = calloc(MKT_WAITING_BUCKETS, sizeof(struct group *));
@@ -71,7 +72,7 @@ void mkt_market_destroy(struct mkt_market *market)
         mkt_session_free(session);
     }
     for (uint32_t i = 0; i < market->arenas; i++)
-        mkt_space_destroy(market->arena[i]);
+        mkt_space_destroy(market->arena[i].space);
     free(market->arena);
     free(market->waiting);
     mkt_heap_fini(&market->timed);

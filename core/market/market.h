@@ -38,6 +38,9 @@
 
 struct mkt_market;
 
+/* A session or an arena of no NUMA node in particular. */
+#define MKT_NO_NODE UINT32_MAX
+
 #define MKT_BACKGROUND_YIELDS 0
 #define MKT_BACKGROUND_FREE   UINT64_MAX /* no limit, and no yielding */
 
@@ -45,6 +48,7 @@ struct mkt_market_limits {
     uint64_t memory_bytes;    /* what all grants and versions may use together */
     uint64_t arena_bytes;     /* size of an arena; a larger request is refused (clients split) */
     uint64_t scratch_bytes;   /* first grant of a writer, 0: none */
+    uint32_t nodes;           /* NUMA nodes that sessions may be near to; at most 1: no matter */
     uint32_t full_timeout_ms; /* a GRANT waits so long for memory */
     uint32_t join_timeout_ms; /* ranks of a group wait so long for the others' OPEN */
     uint32_t
@@ -81,9 +85,10 @@ struct mkt_market_ops {
                  const struct mkt_extent *populate);
     /* Puts bytes into an extent (an index); they must be there before any later send. */
     void (*write)(void *context, const struct mkt_extent *extent, const void *bytes);
-    /* Makes arena `arena` (ids count from 1) of arena_bytes. A failure's cause and remedy go into
-     * `error`, and from there to who asked for the bytes. */
-    enum mkt_status (*grow)(void *context, uint32_t arena, uint64_t size_bytes,
+    /* Makes arena `arena` (ids count from 1) of arena_bytes, best of memory of `node` (or
+     * MKT_NO_NODE). A failure's cause and remedy go into `error`, and from there to who asked for
+     * the bytes. */
+    enum mkt_status (*grow)(void *context, uint32_t arena, uint32_t node, uint64_t size_bytes,
                             struct mkt_error *error);
     /* A range became free. May be NULL. */
     void (*freed)(void *context, const struct mkt_extent *extent);
@@ -114,9 +119,10 @@ struct mkt_market *mkt_market_create(const struct mkt_market_limits *limits,
                                      const struct mkt_market_ops *ops, void *context);
 void mkt_market_destroy(struct mkt_market *market);
 
-/* A client connected and said who it is. `session` is never reused. */
+/* A client connected and said who it is. `session` is never reused. What is granted to it comes
+ * from arenas of `node` (or MKT_NO_NODE) where that can be had at once, else from others. */
 enum mkt_status mkt_market_session_begin(struct mkt_market *market, uint64_t session,
-                                         const char *program, uint32_t pid);
+                                         const char *program, uint32_t pid, uint32_t node);
 /* Its connection is gone: its groups are poisoned or closed, its waits end; its grants stay
  * untouched ... */
 void mkt_market_session_end(struct mkt_market *market, uint64_t session, uint64_t now_ms);
@@ -280,6 +286,13 @@ struct mkt_session_info {
 };
 typedef void (*mkt_session_fn)(void *context, const struct mkt_session_info *info);
 void mkt_market_each_session(const struct mkt_market *market, mkt_session_fn fn, void *context);
+
+struct mkt_arena_info {
+    uint32_t arena, node;
+    uint64_t used_bytes; /* what isn't free */
+};
+typedef void (*mkt_arena_fn)(void *context, const struct mkt_arena_info *info);
+void mkt_market_each_arena(const struct mkt_market *market, mkt_arena_fn fn, void *context);
 
 /* True if such an object was there not too long ago, and went. */
 bool mkt_market_was_withdrawn(const struct mkt_market *market, const uint8_t object[MKT_ID_BYTES]);

@@ -252,7 +252,19 @@ void mkt_market_each_free(const struct mkt_market *market, mkt_market_free_fn fn
     for (uint32_t at = 0; at < market->arenas; at++) {
         struct each_free each = {fn, context, at + 1};
 
-        mkt_space_each_free(market->arena[at], each_free, &each);
+        mkt_space_each_free(market->arena[at].space, each_free, &each);
+    }
+}
+
+void mkt_market_each_arena(const struct mkt_market *market, mkt_arena_fn fn, void *context)
+{
+    for (uint32_t at = 0; at < market->arenas; at++) {
+        const struct arena *arena = &market->arena[at];
+
+        fn(context, &(struct mkt_arena_info){.arena = at + 1,
+                                             .node = arena->node,
+                                             .used_bytes = market->limits.arena_bytes -
+                                                           mkt_space_free_bytes(arena->space)});
     }
 }
 

@@ -505,9 +505,11 @@ static uint32_t bucket_of_file(const struct mkt_file_identity *file)
 
 void mkt_open_note_no_waiting(struct mkt_market *market, struct group *group)
 {
-    if (group->bucket > 0)
-        DL_DELETE(market->waiting[group->bucket - 1], group);
+    if (group->bucket == 0)
+        return;
+    DL_DELETE(market->waiting[group->bucket - 1], group);
     group->bucket = 0;
+    market->stream_waits -= mkt_stream_is_asked(group);
 }
 
 void mkt_open_note_waiting(struct mkt_market *market, struct group *group)
@@ -522,6 +524,7 @@ void mkt_open_note_waiting(struct mkt_market *market, struct group *group)
     mkt_open_note_no_waiting(market, group);
     group->bucket = bucket;
     DL_APPEND(market->waiting[bucket - 1], group);
+    market->stream_waits += mkt_stream_is_asked(group);
 }
 
 static void wake_bucket(struct mkt_market *market, uint32_t bucket, struct object *object,

@@ -25,7 +25,7 @@ static void copy_program(char *out, size_t capacity, const char *program)
 }
 
 static enum mkt_status begin(struct mkt_market *market, uint64_t id, const char *program,
-                             uint32_t pid)
+                             uint32_t pid, uint32_t node)
 {
     struct session *session;
 
@@ -38,6 +38,7 @@ static enum mkt_status begin(struct mkt_market *market, uint64_t id, const char 
         return MKT_NO_MEMORY;
     session->id = id;
     session->pid = pid;
+    session->node = node;
     copy_program(session->program, sizeof(session->program), program);
     HASH_ADD(hh, market->sessions, id, sizeof(session->id), session);
     if (!MKT_TABLE_ADDED(session, hh)) {
@@ -48,10 +49,10 @@ static enum mkt_status begin(struct mkt_market *market, uint64_t id, const char 
 }
 
 enum mkt_status mkt_market_session_begin(struct mkt_market *market, uint64_t id,
-                                         const char *program, uint32_t pid)
+                                         const char *program, uint32_t pid, uint32_t node)
 {
-    mkt_record_session_begin(market, id, program, pid);
-    enum mkt_status status = begin(market, id, program, pid);
+    mkt_record_session_begin(market, id, program, pid, node);
+    enum mkt_status status = begin(market, id, program, pid, node);
     mkt_record_done(market);
     return status;
 }

@@ -800,9 +800,9 @@ void mkt_stream_end(struct mkt_market *market, struct session *session, const st
 
 /* ---- waits and time ---- */
 
-static bool waits_on_streams(const struct group *group)
+bool mkt_stream_is_asked(const struct group *group)
 {
-    return group->state == GROUP_WAITING && group->intent != MKT_INTENT_LOAD &&
+    return group->intent != MKT_INTENT_LOAD &&
            (group->intent != MKT_INTENT_READ || group->stream.deliver > MKT_DELIVER_LATEST);
 }
 
@@ -815,10 +815,11 @@ bool mkt_stream_serve(struct mkt_market *market)
         return false;
     market->has_stream_news = false;
     market->stream_looks++;
-    if (market->waiting_opens == 0)
+    if (market->stream_waits == 0)
         return true;
     HASH_ITER (hh, market->groups, group, next) {
-        if (!waits_on_streams(group) || group->stream_looked == market->stream_looks)
+        if (group->state != GROUP_WAITING || !mkt_stream_is_asked(group) ||
+            group->stream_looked == market->stream_looks)
             continue;
         group->stream_looked = market->stream_looks;
         mkt_open_look_again(market, group);

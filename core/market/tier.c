@@ -388,7 +388,8 @@ static bool start_coming(struct mkt_market *market, struct move *move)
         move_free(market, move);
         return true;
     }
-    status = mkt_bytes_alloc(market, move->length, BLOCK_BYTES, BYTES_READ, &move->memory);
+    status = mkt_bytes_alloc(market, move->length, BLOCK_BYTES, BYTES_READ,
+                             move->session ? move->session->node : MKT_NO_NODE, &move->memory);
     if (status == MKT_NO_SPACE)
         return false;
     if (status != MKT_OK)

@@ -246,7 +246,7 @@ static enum mkt_status make_index(const struct version *version, void **bytes_ou
 }
 
 static enum mkt_status write_index(struct mkt_market *market, struct version *version,
-                                   struct mkt_error *error)
+                                   uint32_t node, struct mkt_error *error)
 {
     void *bytes = NULL;
     uint64_t length = 0;
@@ -257,7 +257,8 @@ static enum mkt_status write_index(struct mkt_market *market, struct version *ve
     if (status != MKT_OK)
         return mkt_error_set(error, status, "its index could not be built: %s",
                              mkt_status_text(status));
-    status = mkt_bytes_alloc(market, length, MKT_EXTENT_GRANULE, BYTES_INDEX, &version->index);
+    status =
+        mkt_bytes_alloc(market, length, MKT_EXTENT_GRANULE, BYTES_INDEX, node, &version->index);
     if (status == MKT_OK) {
         version->index.length = length;
         mkt_op_write(market, &version->index, bytes);
@@ -342,7 +343,9 @@ enum mkt_status mkt_version_build(struct mkt_market *market, struct group *group
     if (status != MKT_OK)
         return status;
     collect(group, &wanted, version);
-    status = write_index(market, version, error);
+    status = write_index(market, version,
+                         group->image ? mkt_bytes_node(market, &group->image->extent) : MKT_NO_NODE,
+                         error);
     if (status != MKT_OK) {
         version_free(version);
         return status;

@@ -39,6 +39,7 @@ static void walk_hello(struct mkt_codec *codec, struct mkt_msg_hello *hello)
     if (!walk_protocol(codec, &hello->protocol))
         return;
     mkt_codec_u32(codec, &hello->pid);
+    mkt_codec_u32(codec, &hello->cpu);
     mkt_codec_bytes(codec, &hello->program);
     mkt_codec_bytes(codec, &hello->host);
     mkt_codec_bytes(codec, &hello->config_path);

@@ -186,6 +186,7 @@ struct mkt_stream_rule {
 struct mkt_msg_hello {
     uint32_t protocol;
     uint32_t pid; /* as the client sees itself; for people */
+    uint32_t cpu; /* that it runs on, as the kernel numbers them; UINT32_MAX: it can't tell */
     struct mkt_bytes program;
     struct mkt_bytes host;
     struct mkt_bytes config_path; /* for messages about the text */

@@ -131,6 +131,11 @@ static enum mkt_status checked_punch(void *arena, uint64_t offset, uint64_t leng
     return surrounded(checker.media->punch, arena, offset, length);
 }
 
+static enum mkt_status checked_bind(void *arena, uint32_t node, struct mkt_error *error_out)
+{
+    return checker.media->bind(arena, node, error_out);
+}
+
 static uint64_t checked_resident_bytes(const void *arena)
 {
     uint64_t bytes = checker.media->resident_bytes(arena);
@@ -148,5 +153,6 @@ const struct mkt_medium checking_media = {
     .is_populated = checked_is_populated,
     .populate = checked_populate,
     .punch = checked_punch,
+    .bind = checked_bind,
     .resident_bytes = checked_resident_bytes,
 };

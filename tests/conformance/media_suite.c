@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/mempolicy.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -285,6 +287,75 @@ static void test_media_ranges_of_threads_are_independent(void **state)
     media->destroy(arena);
 }
 
+#define NODES 1024
+
+/* The kernel's answer on an address, or on this process. False: it doesn't say. */
+static bool ask_policy(int *mode_out, unsigned long nodes_out[NODES / 64], void *address,
+                       unsigned long flags)
+{
+    memset(nodes_out, 0, NODES / 8);
+    return syscall(SYS_get_mempolicy, mode_out, nodes_out, (unsigned long)NODES, address, flags) ==
+           0;
+}
+
+/* A node that this process may use; -1 if nobody knows. */
+static int some_node(void)
+{
+    unsigned long nodes[NODES / 64];
+    int mode;
+
+    if (!ask_policy(&mode, nodes, NULL, MPOL_F_MEMS_ALLOWED))
+        return -1;
+    for (int node = NODES - 1; node >= 0; node--) /* the last: the first is everybody's */
+        if (nodes[node / 64] >> node % 64 & 1)
+            return node;
+    return -1;
+}
+
+/* Bound once, for pages that come in through any mapping, and no more than preferred. */
+static void test_media_bound_arena_prefers_its_node(void **state)
+{
+    void *arena = create(SIZE_BYTES);
+    unsigned long nodes[NODES / 64];
+    struct mkt_error error = {MKT_OK, ""};
+    int node = some_node(), mode = -1, where = -1;
+
+    (void)state;
+    if (node < 0 || media->bind(arena, (uint32_t)node, &error) != MKT_OK) {
+        media->destroy(arena);
+        print_message("the kernel doesn't bind memory here: %s\n", error.text);
+        skip();
+    }
+    assert_int_equal(media->populate(arena, 0, 2 * MIB), MKT_OK);
+    uint8_t *view = mmap(NULL, SIZE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, media->fd(arena), 0);
+    assert_ptr_not_equal(view, MAP_FAILED);
+    view[4 * MIB] = 1;
+    for (uint64_t at = 0; at <= 4 * MIB; at += 4 * MIB) {
+        assert_true(ask_policy(&mode, nodes, view + at, MPOL_F_ADDR));
+        assert_int_equal(mode, MPOL_PREFERRED);
+        assert_true(nodes[node / 64] == 1UL << node % 64);
+        assert_int_equal(view[at], at > 0);
+        assert_true(ask_policy(&where, nodes, view + at, MPOL_F_NODE | MPOL_F_ADDR));
+        assert_int_equal(where, node);
+    }
+    munmap(view, SIZE_BYTES);
+    media->destroy(arena);
+}
+
+static void test_media_arena_that_cant_be_bound_is_as_good(void **state)
+{
+    void *arena = create(SIZE_BYTES);
+    struct mkt_error error = {MKT_OK, ""};
+
+    (void)state;
+    assert_int_not_equal(media->bind(arena, NODES - 1, &error), MKT_OK);
+    assert_non_null(strstr(error.text, "1023"));
+    assert_int_equal(media->bind(arena, 1 << 20, &error), MKT_INVALID);
+    assert_int_equal(media->populate(arena, 0, MIB), MKT_OK);
+    assert_true(all_in_core(arena, 0, MIB));
+    media->destroy(arena);
+}
+
 int media_suite_run(const char *name, const struct mkt_medium *ops)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +370,8 @@ int media_suite_run(const char *name, const struct mkt_medium *ops)
         cmocka_unit_test(test_media_huge_arena_costs_nothing),
         cmocka_unit_test(test_media_random_ranges_match_model),
         cmocka_unit_test(test_media_ranges_of_threads_are_independent),
+        cmocka_unit_test(test_media_bound_arena_prefers_its_node),
+        cmocka_unit_test(test_media_arena_that_cant_be_bound_is_as_good),
     };
 
     media = ops;

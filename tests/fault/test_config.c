@@ -37,6 +37,7 @@ static void test_config_empty_gives_defaults(void **state)
         assert_int_equal(parse(texts[i], &config), MKT_OK);
         assert_int_equal(config.memory_bytes, 0);
         assert_int_equal(config.memory_percent, 50);
+        assert_int_equal(config.numa, MKT_NUMA_AUTO);
         assert_int_equal(config.full_timeout_ms, 60000);
         assert_int_equal(config.writer_timeout_ms, 30000);
         assert_int_equal(config.idle_exit_ms, 600000);
@@ -54,7 +55,7 @@ static void test_config_values_are_understood(void **state)
     assert_int_equal(
         parse("memory: 4GiB\nfull_timeout: 60\nwriter_timeout: 250ms\njoin_timeout: 5m\n"
               "commit_timeout: 2h\nidle_exit: never\narena: 512 MiB\nscratch: 0\nmax_objects: 7\n"
-              "log: debug\n",
+              "log: debug\nnuma: off\n",
               &config),
         MKT_OK);
     assert_int_equal(config.memory_bytes, UINT64_C(4) << 30);
@@ -68,6 +69,7 @@ static void test_config_values_are_understood(void **state)
     assert_int_equal(config.scratch_bytes, 0);
     assert_int_equal(config.max_objects, 7);
     assert_int_equal(config.log_level, MKT_LOG_DEBUG);
+    assert_int_equal(config.numa, MKT_NUMA_OFF);
     mkt_config_fini(&config);
 }
 

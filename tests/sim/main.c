@@ -22,8 +22,8 @@ static double seconds(void)
 int main(int argc, char **argv)
 {
     uint64_t from = 1, count = 100, steps = 0, kills = 0, publishes = 0, reads = 0, errors = 0,
-             restarts = 0, deaths = 0, moves = 0, fetches = 0, failed_allocations = 0,
-             delivered = 0, ends = 0, waits = 0;
+             restarts = 0, deaths = 0, moves = 0, fetches = 0, far_grants = 0,
+             failed_allocations = 0, delivered = 0, ends = 0, waits = 0;
     bool trace = false, memory = false;
     double start = seconds();
 
@@ -67,18 +67,20 @@ int main(int argc, char **argv)
         waits += world.stream_waits;
         moves += world.moves;
         fetches += world.fetches;
+        far_grants += world.far_grants;
         failed_allocations += memory_failures();
     }
     printf("%llu schedules, %.0f a second: %llu steps, %llu kills, %llu versions published, %llu "
            "read, %llu errors, %llu restarts (%llu in the middle of a call), %llu moves, %llu "
-           "reads from the tier, %llu allocations failed; %llu versions delivered to named "
+           "reads from the tier, %llu grants from another node, %llu allocations failed; %llu "
+           "versions delivered to named "
            "readers, %llu told of an end, %llu "
            "writers told of a full queue\n",
            (unsigned long long)count, (double)count / (seconds() - start),
            (unsigned long long)steps, (unsigned long long)kills, (unsigned long long)publishes,
            (unsigned long long)reads, (unsigned long long)errors, (unsigned long long)restarts,
            (unsigned long long)deaths, (unsigned long long)moves, (unsigned long long)fetches,
-           (unsigned long long)failed_allocations, (unsigned long long)delivered,
-           (unsigned long long)ends, (unsigned long long)waits);
+           (unsigned long long)far_grants, (unsigned long long)failed_allocations,
+           (unsigned long long)delivered, (unsigned long long)ends, (unsigned long long)waits);
     return 0;
 }

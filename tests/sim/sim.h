@@ -191,6 +191,7 @@ struct archive {
 struct process {
     unsigned number, rank;
     uint64_t session;
+    uint32_t node;
     struct program *program;
     bool exists;           /* the session began */
     bool alive;            /* the program runs */
@@ -233,6 +234,7 @@ struct process {
 
 struct world {
     uint64_t seed, random;
+    uint64_t node_random; /* nodes are drawn apart: a schedule is the same wherever they are */
     bool trace, audit_always;
     jmp_buf failed;
     char failure[2048];
@@ -242,7 +244,8 @@ struct world {
     uint64_t now;
     uint64_t steps;
     uint8_t *arena[MAX_ARENAS];
-    unsigned arenas;
+    uint32_t arena_node[MAX_ARENAS];
+    unsigned arenas, most_arenas; /* more are refused; 0: none is */
 
     struct path path[PATHS];
     struct program program[MAX_PROGRAMS];
@@ -270,7 +273,7 @@ struct world {
     unsigned restart_rarity; /* 0: never */
     unsigned deaths_left;    /* in the middle of a call: each costs memory, which nobody frees */
     uint64_t stream_reads, stream_ends, stream_waits;
-    uint64_t kills, publishes, reads, errors, restarts, deaths, moves, fetches;
+    uint64_t kills, publishes, reads, errors, restarts, deaths, moves, fetches, far_grants;
 };
 
 extern struct world world;

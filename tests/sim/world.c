@@ -258,6 +258,21 @@ static void send_again(struct process *process, const struct mkt_msg *msg)
     queue_put(&process->to_client, encode(msg));
 }
 
+/* From another node's arena only where no new one of its own can be had. */
+static void check_node(const struct process *process, const struct mkt_extent *extent)
+{
+    uint64_t of_a_node = 2 * (world.limits.memory_bytes / world.limits.arena_bytes + 1) + 2;
+
+    if (extent->length == 0 || process->node == MKT_NO_NODE ||
+        world.arena_node[extent->arena - 1] == process->node)
+        return;
+    world.far_grants++;
+    SIM_CHECK(world.most_arenas > 0 || world.short_of_memory ||
+                  world.arenas == of_a_node * world.limits.nodes,
+              "process %u on node %u got bytes of arena %u", process->number, process->node,
+              extent->arena);
+}
+
 static void on_send(void *context, uint64_t session, const struct mkt_msg *msg,
                     const struct mkt_extent *populate)
 {
@@ -273,6 +288,7 @@ static void on_send(void *context, uint64_t session, const struct mkt_msg *msg,
     SIM_CHECK(msg->type != MKT_MSG_GRANTED ||
                   memcmp(populate, &msg->extent.extent, sizeof(*populate)) == 0,
               "a grant that is not populated");
+    check_node(process, populate);
     check_answer(process, msg);
     queue_put(&process->to_client, encode(msg));
     memory_enter();
@@ -286,16 +302,23 @@ static void on_write(void *context, const struct mkt_extent *extent, const void 
     restart_operation();
 }
 
-static enum mkt_status on_grow(void *context, uint32_t arena, uint64_t size_bytes,
+static enum mkt_status on_grow(void *context, uint32_t arena, uint32_t node, uint64_t size_bytes,
                                struct mkt_error *error)
 {
     (void)context;
-    (void)error;
-    if (arena <= world.arenas)
-        return MKT_OK; /* a market made again */
+    if (arena <= world.arenas) { /* a market made again */
+        SIM_CHECK(node == world.arena_node[arena - 1], "arena %u went to node %u", arena, node);
+        return MKT_OK;
+    }
+    SIM_CHECK(node == MKT_NO_NODE || (world.limits.nodes > 1 && node < world.limits.nodes),
+              "an arena of node %u", node);
+    if (world.most_arenas > 0 && world.arenas >= world.most_arenas)
+        return mkt_error_set(error, MKT_NO_SPACE, "no more of them (the simulator)");
     SIM_CHECK(arena == world.arenas + 1 && arena <= MAX_ARENAS, "arena %u is not the next one",
               arena);
     memory_leave();
+    mkt_error_set(error, MKT_NO_MEMORY, "on the way to a failure"); /* means nothing */
+    world.arena_node[world.arenas] = node;
     world.arena[world.arenas++] = calloc(1, size_bytes);
     memory_enter();
     return MKT_OK;
@@ -413,11 +436,20 @@ void world_tick(uint64_t now_ms)
     }
 }
 
+/* One that is there, or none. */
+static uint32_t draw_node(void)
+{
+    uint64_t node = random_in(&world.node_random, 0, world.limits.nodes);
+
+    return world.limits.nodes == 1 || node == world.limits.nodes ? MKT_NO_NODE : (uint32_t)node;
+}
+
 void world_session_begin(struct process *process)
 {
+    process->node = draw_node();
     memory_enter();
-    enum mkt_status status =
-        mkt_market_session_begin(world.market, process->session, "sim", process->number);
+    enum mkt_status status = mkt_market_session_begin(world.market, process->session, "sim",
+                                                      process->number, process->node);
     memory_leave();
     SIM_CHECK(status == MKT_OK || (status == MKT_NO_MEMORY && world.short_of_memory),
               "a session did not begin: %s", mkt_status_name(status));
@@ -534,7 +566,7 @@ void world_reconnect(void)
         mkt_market_answer_again(world.market, process->session);
     }
     world.answers_again = false;
-    find_published();
+    find_published(); /* what the call in which it died may have published */
 }
 
 static void make_paths(void)
@@ -577,6 +609,10 @@ void world_begin(uint64_t seed, bool short_of_memory)
         .reader_grace_ms = (uint32_t)chance(0, 300),
     };
     world.limits.memory_bytes = one_in(3) ? world.limits.arena_bytes * 4 : chance(8, 40) << 10;
+    world.node_random = ~seed;
+    world.limits.nodes = (uint32_t)random_in(&world.node_random, 1, 3);
+    if (world.limits.nodes > 1 && world.limits.arena_bytes > 4 * world.limits.memory_bytes)
+        world.most_arenas = (unsigned)random_in(&world.node_random, 0, 1); /* has room for all */
     tier_begin(&world.limits);
     world.restart_rarity = short_of_memory || one_in(3) ? 0 : (unsigned)chance(10, 300);
     restart_begin(world.restart_rarity > 0);

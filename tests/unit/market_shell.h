@@ -32,6 +32,7 @@ static struct {
     struct mkt_market *market;
     struct mkt_market_limits limits;
     uint8_t *arena[ARENAS];
+    uint32_t arena_node[ARENAS];
     struct reply reply[REPLIES];
     unsigned replies, dropped_stubs, refused;
     uint8_t last_dropped[MKT_ID_BYTES];
@@ -61,14 +62,16 @@ static inline void on_write(void *context, const struct mkt_extent *extent, cons
     memcpy(shell.arena[extent->arena - 1] + extent->offset, bytes, extent->length);
 }
 
-static inline enum mkt_status on_grow(void *context, uint32_t arena, uint64_t size_bytes,
-                                      struct mkt_error *error)
+static inline enum mkt_status on_grow(void *context, uint32_t arena, uint32_t node,
+                                      uint64_t size_bytes, struct mkt_error *error)
 {
     (void)context;
     if (shell.no_arena)
         return mkt_error_set(error, shell.no_arena, "mapping it: out of it (a knob)");
     assert_true(arena >= 1 && arena <= ARENAS);
+    mkt_error_set(error, MKT_NO_MEMORY, "on the way to a failure"); /* means nothing */
     shell.arena[arena - 1] = calloc(1, size_bytes);
+    shell.arena_node[arena - 1] = node;
     return MKT_OK;
 }
 
@@ -112,7 +115,8 @@ static inline void start(const struct mkt_market_limits *limits)
     shell.market = mkt_market_create(limits, &ops, NULL);
     assert_non_null(shell.market);
     for (unsigned s = 1; s <= SESSIONS; s++)
-        assert_int_equal(mkt_market_session_begin(shell.market, s, "prog", 100 + s), MKT_OK);
+        assert_int_equal(mkt_market_session_begin(shell.market, s, "prog", 100 + s, MKT_NO_NODE),
+                         MKT_OK);
 }
 
 static inline int setup(void **state)
@@ -128,13 +132,14 @@ static inline void ignore_drop_stub(void *context, const uint8_t object[MKT_ID_B
     (void)object;
 }
 
-static inline enum mkt_status grow_again(void *context, uint32_t arena, uint64_t size_bytes,
-                                         struct mkt_error *error)
+static inline enum mkt_status grow_again(void *context, uint32_t arena, uint32_t node,
+                                         uint64_t size_bytes, struct mkt_error *error)
 {
     (void)context;
     (void)size_bytes;
     (void)error;
     assert_true(arena >= 1 && arena <= ARENAS && shell.arena[arena - 1]);
+    assert_int_equal(node, shell.arena_node[arena - 1]);
     return MKT_OK;
 }
 

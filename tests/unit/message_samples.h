@@ -114,6 +114,7 @@ static inline void sample_hello(uint64_t *state, struct message_sample *sample)
     struct mkt_msg_hello *hello = &sample->msg.hello;
     hello->protocol = MKT_PROTOCOL_VERSION;
     hello->pid = (uint32_t)random_next(state);
+    hello->cpu = (uint32_t)random_next(state);
     hello->program = sample_text(state, sample);
     hello->host = sample_text(state, sample);
     hello->config_path = sample_text(state, sample);
