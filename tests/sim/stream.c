@@ -296,6 +296,7 @@ static bool waits_for_a_place(const struct program *program)
         const struct process *process = program->rank[r];
 
         if (!process->exists || process->ended || process->job >= program->jobs ||
+            process->job != program->rank[0]->job || /* one was refused, and is further on */
             program->job[process->job].kind != JOB_WRITE ||
             program->job[process->job].stream.queue == 0 || process->waits_for != MKT_MSG_OPENED ||
             !process->delivered || process->cancelled || process->to_client.count > 0)
