@@ -233,6 +233,7 @@ static void fill_stream(const struct opening *opening, struct mkt_stream_rule *s
     stream->readers = rule->readers;
     stream->queue = rule->queue;
     stream->end_after = rule->end_after;
+    stream->on_full = rule->on_full;
     stream->queue_timeout_ms = end_ms > waited_ms ? (uint32_t)(end_ms - waited_ms) : 0;
     stream->patience_ms = opening->queued ? PATIENCE_NEXT_MS : PATIENCE_FIRST_MS;
 }
@@ -418,6 +419,11 @@ static enum mkt_status attempt(struct opening *opening, struct mkt_opened *opene
     /* Native makes the file itself, or refuses to. */
     bool native = status == MKT_OK && opened_out->source == MKT_SOURCE_NATIVE;
     bool stub = is_first && creates(opening->request) && opening->place.kind == MKT_PLACE_STUB;
+    if (native && stub && opening->rule.mode != MKT_MODE_FILE &&
+        opening->rule.on_full == MKT_FULL_FILE)
+        mkt_log_warning("memory",
+                        "memory is full: %.400s becomes an ordinary file (`on_full: file`)",
+                        opening->place.path);
     bool replaces = native && opening->request->intent != MKT_INTENT_CREATE_EXCL;
     /* While a writer waits for a place in a queue its stub stays: readers may wait for it. And the
      * one that we made may have become another writer's, who found it before we asked. */

@@ -340,6 +340,17 @@ static const struct mkt_schema_field rule_fields[] = {
      .help =
          "When the stream has ended, so that a reader that has had all is told so: after so many "
          "versions, or, with `exit`, when the last process that wrote it has gone."},
+    {.key = "on_full",
+     .kind = MKT_VALUE_ON_FULL,
+     .offset = RULE(on_full),
+     .standard_text = "`wait`",
+     .help =
+         "What a writer does where memory is full, and the tier below it (`ssd`). `wait`: until "
+         "there is room, at most `full_timeout`. `fail`: its write fails at once. "
+         "`drop-oldest`: the oldest version goes of the files that the rule matches, read or "
+         "not, but none that a program has open, that is still to be saved, or that a reader "
+         "with `deliver: all` or `until: consumed` is to get. `file`: a file that is created "
+         "then is an ordinary one, and the program says so."},
     {.key = "deliver",
      .kind = MKT_VALUE_DELIVER,
      .offset = RULE(deliver),

@@ -24,6 +24,7 @@ enum mkt_value_kind {
     MKT_VALUE_UNTIL,           /* uint32_t: 1 for `consumed` */
     MKT_VALUE_END,             /* uint32_t: a number, or MKT_END_AT_EXIT */
     MKT_VALUE_DELIVER,         /* uint32_t: enum mkt_deliver, followed by uint32_t every */
+    MKT_VALUE_ON_FULL,         /* uint32_t: enum mkt_on_full */
     MKT_VALUE_NAME,            /* const char *, malloc'ed */
     MKT_VALUE_PATTERN,         /* const char *, malloc'ed */
     MKT_VALUE_DATASETS         /* the same, as in struct mkt_rule; a mapping, set by parse.c */

@@ -66,6 +66,8 @@ const char *mkt_schema_notation(enum mkt_value_kind kind)
         return "a whole number, or exit";
     case MKT_VALUE_DELIVER:
         return "latest, next, all, or every and a number such as every 5";
+    case MKT_VALUE_ON_FULL:
+        return "wait, fail, drop-oldest or file";
     case MKT_VALUE_NAME:
         return "a name of 1 to 63 characters without blanks";
     case MKT_VALUE_PATTERN:
@@ -214,6 +216,11 @@ static const struct word durabilities[] = {{"async", MKT_DURABILITY_ASYNC},
                                            {"none", MKT_DURABILITY_NONE},
                                            {NULL, 0}};
 static const struct word numas[] = {{"auto", MKT_NUMA_AUTO}, {"off", MKT_NUMA_OFF}, {NULL, 0}};
+static const struct word on_full[] = {{"wait", MKT_FULL_WAIT},
+                                      {"fail", MKT_FULL_FAIL},
+                                      {"drop-oldest", MKT_FULL_DROP},
+                                      {"file", MKT_FULL_FILE},
+                                      {NULL, 0}};
 static const struct word yes_no[] = {{"true", 1}, {"false", 0}, {"yes", 1}, {"no", 0}, {NULL, 0}};
 
 static enum mkt_status set_word(const struct mkt_schema_field *field, const char *value,
@@ -393,6 +400,8 @@ enum mkt_status mkt_schema_set(const struct mkt_schema_field *field, const char 
         return set_end(field, value, at, error);
     case MKT_VALUE_DELIVER:
         return set_deliver(field, value, at, error);
+    case MKT_VALUE_ON_FULL:
+        return set_word(field, value, on_full, at, error);
     case MKT_VALUE_NAME:
         return set_name(field, value, at, error);
     case MKT_VALUE_PATTERN:
@@ -493,6 +502,8 @@ const char *mkt_schema_show(const struct mkt_schema_field *field, const void *ba
         return word_of(modes, value);
     case MKT_VALUE_DURABILITY:
         return word_of(durabilities, value);
+    case MKT_VALUE_ON_FULL:
+        return word_of(on_full, value);
     case MKT_VALUE_YES_NO:
         return value ? "true" : "";
     case MKT_VALUE_PUBLISH:

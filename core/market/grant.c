@@ -555,6 +555,52 @@ void mkt_grant_forget(struct mkt_market *market, struct session *session)
         wait_end(market, session->grant_waits);
 }
 
+bool mkt_grant_is_short(const struct mkt_market *market)
+{
+    uint64_t limit = market->limits.memory_bytes - mkt_tier_reserve(market);
+
+    return market->grant_waits ||
+           (market->used_bytes > limit - limit / 16 && market->evictable_count == 0 &&
+            mkt_tier_is_full(market, limit / 16));
+}
+
+/* What the rules say of the files that the session writes; the group of one that says so. */
+static const struct group *group_with(const struct session *session, enum mkt_on_full on_full)
+{
+    const struct member *member;
+
+    DL_FOREACH (session->members, member) {
+        if (member->group->state == GROUP_WRITING && member->group->stream.on_full == on_full)
+            return member->group;
+    }
+    return NULL;
+}
+
+/* `on_full: drop-oldest`. True: something went. */
+static bool drop_for(struct mkt_market *market, const struct grant_wait *wait)
+{
+    const struct group *group =
+        mkt_tier_is_full(market, wait->bytes) ? group_with(wait->session, MKT_FULL_DROP) : NULL;
+
+    return group && group->object->stream && mkt_stream_drop_oldest(market, group->object->stream);
+}
+
+/* `on_full: fail`. True: it is answered. */
+static bool fail_at_once(struct mkt_market *market, struct grant_wait *wait)
+{
+    char size[2][32];
+
+    if (!mkt_tier_is_full(market, wait->bytes) || !group_with(wait->session, MKT_FULL_FAIL))
+        return false;
+    mkt_reply_error(market, wait->session, wait->request, MKT_NO_SPACE,
+                    "the market is full, and the rule says not to wait for %s (`on_full: fail`); "
+                    "limit %s (`memory` in h5market.yaml); %s",
+                    mkt_size_text(wait->bytes, size[0]),
+                    mkt_size_text(market->limits.memory_bytes, size[1]), describe_use(market));
+    wait_end(market, wait);
+    return true;
+}
+
 void mkt_grant_serve(struct mkt_market *market)
 {
     while (market->grant_waits) {
@@ -565,7 +611,10 @@ void mkt_grant_serve(struct mkt_market *market)
             wait_end(market, wait);
             continue;
         }
-        if (grant(market, wait->session, wait->bytes, wait->align, &extent) != MKT_OK)
+        enum mkt_status status = grant(market, wait->session, wait->bytes, wait->align, &extent);
+        if (status == MKT_NO_SPACE && (drop_for(market, wait) || fail_at_once(market, wait)))
+            continue;
+        if (status != MKT_OK)
             return;
         answer(market, wait->session, wait->request, &extent);
         wait_end(market, wait);

@@ -616,6 +616,8 @@ void mkt_grant_request(struct mkt_market *market, struct session *session,
 bool mkt_grant_cancel(struct mkt_market *market, struct session *session, uint64_t request);
 void mkt_grant_forget(struct mkt_market *market, struct session *session);
 void mkt_grant_serve(struct mkt_market *market);
+/* Next to nothing is left, here and below, and nothing gives way. */
+bool mkt_grant_is_short(const struct mkt_market *market);
 /* Somebody waits for memory, and is to be told why. */
 void mkt_grant_note_wait(struct mkt_market *market);
 void mkt_grant_tick(struct mkt_market *market, uint64_t now_ms);
@@ -747,6 +749,8 @@ void mkt_stream_retire(struct mkt_market *market, struct version *version);
 bool mkt_stream_holds(const struct version *version);
 /* Retires what the stream needs no more. */
 void mkt_stream_apply(struct mkt_market *market, struct stream *stream);
+/* `on_full: drop-oldest`. False: there is none that may go. */
+bool mkt_stream_drop_oldest(struct mkt_market *market, const struct stream *stream);
 void mkt_stream_put(struct mkt_market *market, struct stream *stream);
 /* The session ends. */
 void mkt_stream_forget(struct mkt_market *market, struct session *session);
@@ -838,6 +842,8 @@ bool mkt_tier_cancel(struct mkt_market *market, struct session *session, uint64_
 void mkt_tier_serve(struct mkt_market *market);
 /* Memory that writers don't get, so that whoever reads what lies there makes progress. */
 uint64_t mkt_tier_reserve(const struct mkt_market *market);
+/* So much more doesn't go into the tier, or there is none. */
+bool mkt_tier_is_full(const struct mkt_market *market, uint64_t bytes);
 void mkt_tier_tick(struct mkt_market *market);
 void mkt_tier_forget(struct mkt_market *market, struct session *session);
 void mkt_tier_forget_version(struct mkt_market *market, const struct version *version);

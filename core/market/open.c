@@ -672,6 +672,12 @@ static void open_create(struct mkt_market *market, struct group *group, struct o
                       mkt_path_text(group->name.path));
         return;
     }
+    if (group->stream.on_full == MKT_FULL_FILE && mkt_grant_is_short(market)) {
+        if (object)
+            mkt_object_withdraw(market, object, false, "withdrawn: memory was full, it is a file");
+        answer_native(market, group);
+        return;
+    }
     if (wait_for_queue(market, group, object, now_ms))
         return;
     if (object && !object->has_stub && object->name.file.ino != 0)

@@ -408,7 +408,8 @@ static void retain(struct mkt_market *market, struct stream *stream)
 
 static bool is_ruled(const struct mkt_stream_rule *rule)
 {
-    return rule->consumed || rule->queue > 0 || rule->end_after > 0;
+    return rule->consumed || rule->queue > 0 || rule->end_after > 0 ||
+           rule->on_full == MKT_FULL_DROP;
 }
 
 static void begin_anew(struct mkt_market *market, struct stream *stream)
@@ -799,6 +800,33 @@ void mkt_stream_end(struct mkt_market *market, struct session *session, const st
 }
 
 /* ---- waits and time ---- */
+
+/* No reader is promised it. */
+static bool may_be_dropped(const struct version *version)
+{
+    struct standing standing = standing_of(version);
+
+    return version->pins == 0 && !mkt_save_is_owed(version) && standing.demanded < 0 &&
+           (!version->stream->consumed || standing.reads >= readers_wanted(version->stream));
+}
+
+bool mkt_stream_drop_oldest(struct mkt_market *market, const struct stream *stream)
+{
+    struct version *version;
+
+    DL_FOREACH2 (stream->versions, version, stream_next) {
+        struct object *object = version->object;
+
+        if (!may_be_dropped(version))
+            continue;
+        mkt_object_get(object);
+        mkt_version_retire(market, version);
+        mkt_object_settle(market, object, "dropped: memory was full (`on_full: drop-oldest`)");
+        mkt_object_put(market, object);
+        return true;
+    }
+    return false;
+}
 
 bool mkt_stream_is_asked(const struct group *group)
 {

@@ -277,6 +277,14 @@ uint64_t mkt_tier_reserve(const struct mkt_market *market)
     return market->largest_cold_bytes < half ? market->largest_cold_bytes : half;
 }
 
+bool mkt_tier_is_full(const struct mkt_market *market, uint64_t bytes)
+{
+    uint64_t taken = market->tier_bytes + market->leaving_bytes;
+
+    return !has_tier(market) || taken > market->limits.tier_bytes ||
+           bytes > market->limits.tier_bytes - taken;
+}
+
 /* So many bytes ought to leave memory, beside those that are leaving. */
 static uint64_t excess(struct mkt_market *market)
 {

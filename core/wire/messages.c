@@ -79,6 +79,7 @@ static void walk_stream_rule(struct mkt_codec *codec, struct mkt_stream_rule *st
     mkt_codec_u32(codec, &stream->queue_timeout_ms);
     mkt_codec_u32(codec, &stream->patience_ms);
     mkt_codec_u32(codec, &stream->end_after);
+    mkt_codec_range(codec, &stream->on_full, 0, MKT_FULL_FILE);
     mkt_codec_range(codec, &stream->deliver, 0, MKT_DELIVER_EVERY);
     mkt_codec_u32(codec, &stream->every);
     mkt_codec_bool(codec, &stream->only);

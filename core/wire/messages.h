@@ -167,7 +167,15 @@ enum mkt_deliver {
 #define MKT_STREAM_READERS_MAX 64
 #define MKT_END_AT_EXIT        UINT32_MAX /* `end: exit` */
 
-/* What a rule says of a stream. To a writer: consumed, readers, queue, end_after. */
+/* What becomes of a writer where memory is full, and the tier below it. */
+enum mkt_on_full {
+    MKT_FULL_WAIT = 1,
+    MKT_FULL_FAIL, /* its write fails at once */
+    MKT_FULL_DROP, /* the oldest version of what the same rule is for goes, read or not */
+    MKT_FULL_FILE  /* what it creates then is an ordinary file */
+};
+
+/* What a rule says of a stream. To a writer: all but the last four. */
 struct mkt_stream_rule {
     bool consumed;             /* a version stays until `readers` named readers have read it */
     uint32_t readers;          /* 0 = 1 */
@@ -176,6 +184,7 @@ struct mkt_stream_rule {
     uint32_t patience_ms; /* ... and is told before (MKT_STALE) whom it waits for, to ask again; so
                              it is, without a text, when there is a place */
     uint32_t end_after;   /* the stream ends after so many versions; MKT_END_AT_EXIT; 0: neither */
+    uint32_t on_full;     /* enum mkt_on_full; 0 = WAIT */
     /* To a reader. */
     uint32_t deliver;        /* enum mkt_deliver; 0: it isn't counted as one */
     uint32_t every;          /* EVERY */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* A rule takes no less than this. */
-#define RULE_MIN_BYTES 52
+#define RULE_MIN_BYTES 56
 
 /* A rule's texts, in the order in which they are decoded. */
 struct rule_texts {
@@ -19,6 +19,7 @@ static void walk_stream(struct mkt_codec *codec, struct mkt_rule *rule)
     mkt_codec_u32(codec, &rule->queue);
     mkt_codec_u32(codec, &rule->queue_timeout_ms);
     mkt_codec_u32(codec, &rule->end_after);
+    mkt_codec_range(codec, &rule->on_full, 0, MKT_FULL_FILE);
     mkt_codec_range(codec, &rule->deliver, 0, MKT_DELIVER_EVERY);
     mkt_codec_u32(codec, &rule->every);
 }
@@ -230,6 +231,7 @@ void mkt_rule_apply(struct mkt_rule *rule, const struct mkt_rule *found)
     rule->queue = found->queue;
     rule->queue_timeout_ms = found->queue_timeout_ms;
     rule->end_after = found->end_after;
+    rule->on_full = found->on_full;
     rule->deliver = found->deliver;
     rule->every = found->every;
     rule->reader = found->reader;

@@ -41,6 +41,7 @@ struct mkt_rule {
     /* Of a stream, as in struct mkt_stream_rule; all 0: the default. */
     uint32_t consumed; /* 1: `until: consumed` */
     uint32_t readers, queue, queue_timeout_ms, end_after;
+    uint32_t on_full; /* enum mkt_on_full; 0: the default */
     uint32_t deliver, every;
     const char *reader; /* NULL or empty: the program's name */
     uint32_t line;      /* of the configuration; not in the encoded form */

@@ -571,7 +571,8 @@ static void act_commit(struct actor *actor)
 static void act_close(struct actor *actor)
 {
     actor->state = IDLE;
-    send_message(actor, CALL_CLOSE, (struct mkt_msg){.type = MKT_MSG_CLOSE, .file = {actor->file}});
+    send_message(actor, CALL_CLOSE,
+                 (struct mkt_msg){.type = MKT_MSG_CLOSE, .file = {.file = actor->file}});
 }
 
 /* ---- a reader ---- */

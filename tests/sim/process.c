@@ -30,14 +30,21 @@ static void fill(const struct process *process, const struct mkt_extent *extent)
         word[i] = process->fill + i % 8;
 }
 
-static void check_filled(const struct process *process, const struct mkt_extent *extent)
+/* A hostile process may have given bytes back by a message that was changed on its way; false: so
+ * they aren't its any more. */
+static bool check_filled(const struct process *process, const struct mkt_extent *extent)
 {
     const uint64_t *word = world_bytes(extent);
 
-    for (uint64_t i = 0; i < extent->length / 8; i++)
-        SIM_CHECK(process->program->hostile || word[i] == process->fill + i % 8,
+    for (uint64_t i = 0; i < extent->length / 8; i++) {
+        if (word[i] == process->fill + i % 8)
+            continue;
+        SIM_CHECK(process->program->hostile,
                   "bytes granted to process %u at %d were changed by somebody else",
                   process->number, (int)(extent->offset + i * 8));
+        return false;
+    }
+    return true;
 }
 
 static uint64_t rounded(uint64_t bytes)
@@ -52,7 +59,10 @@ static bool take_bytes(struct process *process, uint64_t bytes, struct mkt_exten
 
         if (extent->length < rounded(bytes))
             continue;
-        check_filled(process, extent);
+        if (!check_filled(process, extent)) {
+            *extent = process->free[--process->free_count];
+            return false;
+        }
         *extent_out =
             (struct mkt_extent){.arena = extent->arena, .offset = extent->offset, .length = bytes};
         extent->offset += rounded(bytes);

@@ -61,6 +61,7 @@ static inline void sample_open(uint64_t *state, struct message_sample *sample)
 {
     struct mkt_msg_open *open = &sample->msg.open;
     sample_fill(state, open, sizeof(*open));
+    open->stream.on_full = (uint32_t)random_below(state, MKT_FULL_FILE + 1);
     open->intent = (uint32_t)random_below(state, MKT_INTENT_LOAD + 1);
     open->mode = (uint32_t)random_below(state, MKT_MODE_BOTH + 1);
     open->has_stub = random_below(state, 2) == 1;

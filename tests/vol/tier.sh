@@ -21,10 +21,11 @@ rules() {
     done
     export H5MARKET_CONFIG=$PWD/rules.yaml
 }
+write_one() { one "create f$1.h5" "make d $N" "putall d $1" close; }
 write_files() { # COUNT
     local i
     for ((i = 1; i <= $1; i++)); do
-        one "create f$i.h5" "make d $N" "putall d $i" close
+        write_one "$i"
     done
 }
 check_files() { # COUNT
@@ -198,6 +199,48 @@ corrupt() {
     (($(grep -c "can't synchronously read\|cannot read a dataset" out) > 0)) || fail "changed bytes were read"
     says "tier of files" "corrupt"
     one "create g.h5" "make d 100" "putall d 1" close "open g.h5" "check d 1" close
+}
+
+# What the rules say where there is no room and no tier.
+full_rules() { # RULE
+    printf '%s\n' "memory: 40MiB" "full_timeout: 20s" "files: [{match: \"**\", mode: memory, $1}]" >rules.yaml
+    export H5MARKET_CONFIG=$PWD/rules.yaml
+}
+full_fails() {
+    full_rules "on_full: fail"
+    write_files 2
+    local begin=$SECONDS
+    run 1 "$H5DO" "create f3.h5" "make d $N" "putall d 3" close
+    says "the market is full" "on_full: fail" "f1.h5"
+    ((SECONDS - begin < 10)) || fail "it waited"
+    check_files 2
+}
+full_drops_the_oldest() {
+    full_rules "on_full: drop-oldest"
+    write_files 2
+    background reader "$H5DO" "open f1.h5" "mark open" "await written" "check d 1" close
+    await open
+    write_one 3
+    write_one 4
+    : >written
+    finished reader 0
+    one "open f1.h5" "check d 1" close "open f4.h5" "check d 4" close
+    run 1 "$H5DO" "open f2.h5"
+    [[ ! -e f2.h5 ]] || fail "the entry of what was dropped is left"
+    one "open f4.h5" "check d 4" close
+}
+full_goes_to_files() {
+    full_rules "on_full: file"
+    write_files 2
+    one "create g.h5" "make d 1000000" "putall d 5" close # the rest of memory
+    run 0 "$H5DO" "create f3.h5" "make d $N" "putall d 3" close "open f3.h5" "check d 3"
+    says "memory is full: $PWD/f3.h5 becomes an ordinary file"
+    run 0 env -u HDF5_VOL_CONNECTOR "$H5DO" "open f3.h5" "check d 3"
+    is_stub f1.h5 || fail "f1.h5 isn't in memory"
+    run 0 h5market rm -q f1.h5
+    write_one 4
+    says_not "memory is full"
+    is_stub f4.h5 || fail "f4.h5 isn't in memory"
 }
 
 bad_folders() {
