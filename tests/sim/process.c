@@ -264,7 +264,8 @@ static void open_file(struct process *process)
         msg.open.stream.queue_timeout_ms =
             job->queue_until_ms > world.now ? (uint32_t)(job->queue_until_ms - world.now) : 0;
         if ((job->keep && job->path % 2 == 0) || job->stream.queue > 0 || job->stream.consumed ||
-            job->stream.end_after > 0 || process->program->reader > 0)
+            job->stream.end_after > 0 || job->stream.on_full == MKT_FULL_DROP ||
+            process->program->reader > 0)
             msg.open.set = (struct mkt_bytes){set, sizeof(set) - 1};
     }
     process->phase = PHASE_OPENING;

@@ -122,6 +122,8 @@ void stream_set_up(struct stream_setup *setup)
     setup->rule.patience_ms = one_in(2) ? (uint32_t)chance(1, 300) : 0;
     setup->rule.end_after = one_in(4) ? MKT_END_AT_EXIT : one_in(3) ? (uint32_t)chance(1, 4) : 0;
     setup->keep = one_in(3) ? (uint32_t)chance(1, 3) : 0;
+    if (one_in(3))
+        setup->rule.on_full = (uint8_t)chance(MKT_FULL_FAIL, MKT_FULL_FILE);
 }
 
 /* ---- the model ---- */
