@@ -386,6 +386,19 @@ static void note_queue(struct opening *opening, const struct mkt_error *error)
     opening->queued = true;
 }
 
+/* The stub that we made may have become another writer's, who found it before we asked. */
+static bool is_nobodys(const struct opening *opening)
+{
+    struct mkt_client *client = opening->client;
+    const struct mkt_open probe = {
+        .path = opening->place.path, .intent = MKT_INTENT_PROBE, .size = 1};
+    struct mkt_opened opened;
+    struct mkt_error error;
+    enum mkt_status status = mkt_client_open(client, &probe, &opened, &error);
+    return status == MKT_NOT_FOUND || client->link.lost ||
+           (status == MKT_OK && opened.source == MKT_SOURCE_NATIVE);
+}
+
 /* One attempt. MKT_STALE: what stands at the path changed while we waited, the daemon has just
  * removed the stub that we found, or a writer still has no place in a queue. */
 static enum mkt_status attempt(struct opening *opening, struct mkt_opened *opened_out,
@@ -425,11 +438,9 @@ static enum mkt_status attempt(struct opening *opening, struct mkt_opened *opene
                         "memory is full: %.400s becomes an ordinary file (`on_full: file`)",
                         opening->place.path);
     bool replaces = native && opening->request->intent != MKT_INTENT_CREATE_EXCL;
-    /* While a writer waits for a place in a queue its stub stays: readers may wait for it. And the
-     * one that we made may have become another writer's, who found it before we asked. */
-    bool unused =
-        status != MKT_OK && status != MKT_STALE && status != MKT_BUSY && status != MKT_EXISTS;
-    unprepare(opening, stub && (replaces || (unused && is_own_stub(opening))));
+    /* While a writer waits for a place in a queue its stub stays: readers may wait for it. */
+    bool refused = stub && status != MKT_OK && status != MKT_STALE && is_own_stub(opening);
+    unprepare(opening, (stub && replaces) || (refused && is_nobodys(opening)));
     return status;
 }
 
