@@ -2,16 +2,17 @@
 /*
  * The SSD medium: records of bytes in segment files, in folders that the user names. A record is
  * reserved, written once as a whole, read in parts, and freed. It isn't a file system: a record
- * can't change, and space comes back a segment at a time, when all of its records are freed.
+ * can't change. A segment's file goes when all of its records are freed; before that the freed ones
+ * become holes in it (mkt_ssd_tidy), where the file system can do that.
  *
  * The files outlive the process. Who opens the folder next finds all records that were completely
  * written, those that were freed meanwhile among them: it frees what it doesn't know
  * (mkt_ssd_each). That holds for the death of processes; after a loss of power a record may be
  * missing or damaged, and a read says so: each block has a checksum.
  *
- * Threads: reserve, free, each, victim are the owner's, one thread's; they do no I/O. write,
- * read, tidy may run in any thread beside them and each other, and block; is_known and usage may be
- * called anywhere. A record may be freed while it is read or written: that call ends well or with
+ * Threads: reserve, free, each are the owner's, one thread's; they do no I/O. write, read, tidy may
+ * run in any thread beside them and each other, and block; is_known and usage may be called
+ * anywhere. A record may be freed while it is read or written: that call ends well or with
  * MKT_STALE. The medium has no thread of its own.
  */
 #ifndef MKT_MEDIA_SSD_H
@@ -88,34 +89,23 @@ enum mkt_status mkt_ssd_read(struct mkt_ssd *ssd, const struct mkt_ssd_record *r
                              const struct mkt_file_range *ranges, unsigned count, void *to,
                              struct mkt_error *error);
 
-/* Removes the files of segments that aren't used any more; writes do that, too, before they make
- * another file. Blocks. */
+/* Removes the files of segments that aren't used any more (writes do that, too, before they make
+ * another file), and punches holes where freed records lay in others. Blocks. */
 void mkt_ssd_tidy(struct mkt_ssd *ssd);
 
 /* True if the record can be read. */
 bool mkt_ssd_is_known(struct mkt_ssd *ssd, const struct mkt_ssd_record *record);
 
-/* Calls fn for each record that is written (retired ones, too), of one segment (the upper 32 bits
- * of a place), or of all if it is 0. fn may call everything. MKT_NO_MEMORY (then for none). */
+/* Calls fn for each record that is written (retired ones, too). fn may call everything.
+ * MKT_NO_MEMORY (then for none). */
 typedef void (*mkt_ssd_record_fn)(void *context, const struct mkt_ssd_record *record);
-enum mkt_status mkt_ssd_each(struct mkt_ssd *ssd, uint32_t segment, mkt_ssd_record_fn fn,
-                             void *context);
-
-struct mkt_ssd_segment_usage {
-    uint32_t segment, records;
-    uint64_t bytes, live_bytes; /* of its file; of what isn't free */
-};
-
-/* The segment with the smallest part of live bytes, but for the one that was begun last: to move
- * its records (mkt_ssd_each) gives its space back. It takes no more records from now on.
- * MKT_NOT_FOUND: there is none. */
-enum mkt_status mkt_ssd_victim(struct mkt_ssd *ssd, struct mkt_ssd_segment_usage *usage_out);
+enum mkt_status mkt_ssd_each(struct mkt_ssd *ssd, mkt_ssd_record_fn fn, void *context);
 
 struct mkt_ssd_usage {
     uint64_t limit_bytes;
-    uint64_t file_bytes; /* of all segments */
+    uint64_t file_bytes; /* of all segments, less their holes */
     uint64_t live_bytes; /* of records, their headers included */
-    uint64_t dead_bytes; /* of what was freed, in segments that hold other records */
+    uint64_t dead_bytes; /* of what was freed and isn't a hole yet */
     uint64_t segments, records;
     bool uses_direct, uses_uring; /* what is in force */
     char why_not[256];            /* why one isn't; empty if both are */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The files of segments: made before the first write into them, removed when nobody needs them. */
+/* The files of segments: made before the first write into them, with holes where records were
+ * freed, removed when nobody needs them. */
 #include "media/ssd_internal.h"
 
 #include "core/base/fault.h"
@@ -71,10 +72,50 @@ static bool tidy_holding_files(struct mkt_ssd *ssd)
     return any;
 }
 
+/* ---- holes ---- */
+
+/* So that the disk's room comes back while others of the segment are needed. */
+static void punch(struct mkt_ssd *ssd, const struct ssd_hole *hole)
+{
+    struct ssd_segment *segment = hole->segment;
+    int result;
+
+    (void)mkt_fault_point("ssd.before-punch");
+    do
+        result = fallocate(segment->file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                           (off_t)hole->from, (off_t)hole->bytes);
+    while (result != 0 && errno == EINTR);
+    int reason = result == 0 ? 0 : errno;
+    (void)mkt_fault_point("ssd.punched");
+    pthread_mutex_lock(&ssd->lock);
+    if (reason == 0)
+        mkt_ssd_note_hole_locked(ssd, hole);
+    else
+        segment->folder->without_holes = true;
+    pthread_mutex_unlock(&ssd->lock);
+    if (reason != 0)
+        mkt_log_info("ssd",
+                     "no holes can be punched in %.1000s (%s): freed space comes back a segment at "
+                     "a time",
+                     segment->folder->path, strerror(reason));
+}
+
+static bool take_hole(struct mkt_ssd *ssd, struct ssd_hole *hole_out)
+{
+    pthread_mutex_lock(&ssd->lock);
+    bool found = mkt_ssd_take_hole_locked(ssd, hole_out);
+    pthread_mutex_unlock(&ssd->lock);
+    return found;
+}
+
 void mkt_ssd_tidy(struct mkt_ssd *ssd)
 {
+    struct ssd_hole hole;
+
     pthread_mutex_lock(&ssd->files);
     tidy_holding_files(ssd);
+    while (take_hole(ssd, &hole))
+        punch(ssd, &hole);
     pthread_mutex_unlock(&ssd->files);
 }
 

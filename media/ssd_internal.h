@@ -7,9 +7,10 @@
  *   segment:  open (takes records) ─▶ sealed ─ all records freed ─▶ spare, used again under a new
  * id └▶ doomed: its file is removed
  *
- * Locks, in this order: `files`, while files are made, renamed or removed (the one lock that is
- * held across I/O: it keeps a removal and the next file from needing the disk's room twice, and the
- * owner never takes it); `lock`, a leaf, for all tables.
+ * Locks, in this order: `files`, while files are made, renamed, removed or get holes (the one lock
+ * that is held across I/O: it keeps a removal and the next file from needing the disk's room twice,
+ * and a hole out of a segment that serves anew; the owner never takes it); `lock`, a leaf, for all
+ * tables.
  */
 #ifndef MKT_MEDIA_SSD_INTERNAL_H
 #define MKT_MEDIA_SSD_INTERNAL_H
@@ -52,6 +53,7 @@ _Static_assert(offsetof(struct ssd_record, crcs) ==
 
 struct ssd_entry {
     uint32_t block;
+    bool is_hole;              /* freed, and given back, or about to be */
     struct ssd_record *record; /* NULL: freed */
 };
 
@@ -60,15 +62,17 @@ struct ssd_folder {
     int fd, lock_fd;
     uint32_t epoch; /* that stands there */
     bool is_direct;
+    bool without_holes; /* the file system can't */
     uint32_t memory_align;
 };
 
 struct ssd_segment {
-    uint32_t id, file_id; /* file_id: by which the file is named, 0: there is none */
+    /* id: 0 while it isn't in the table; file_id: by which the file is named, 0: there is none */
+    uint32_t id, file_id;
     uint64_t nonce;
     uint64_t bytes, end; /* of the file; where the next record goes */
-    uint64_t live_bytes;
-    unsigned live_count;
+    uint64_t live_bytes, hole_bytes;
+    unsigned live_count, dead_count; /* dead: freed, and no hole yet */
     bool is_open;
     bool is_ready; /* the file is there, with a header; atomic, changed under `files` */
     struct ssd_folder *folder;
@@ -78,6 +82,12 @@ struct ssd_segment {
     unsigned entries_count, entries_capacity;
     struct ssd_segment *next; /* spare or doomed */
     UT_hash_handle hh;
+};
+
+struct ssd_hole {
+    struct ssd_segment *segment;
+    uint32_t id; /* the segment's; it may serve anew when the hole is punched */
+    uint64_t from, bytes;
 };
 
 struct mkt_ssd {
@@ -154,6 +164,11 @@ enum mkt_status mkt_ssd_segment_append_locked(struct ssd_segment *segment,
 struct ssd_record *mkt_ssd_find_locked(struct mkt_ssd *ssd, const struct mkt_ssd_record *record);
 void mkt_ssd_drop_locked(struct mkt_ssd *ssd, struct ssd_record *record);
 void mkt_ssd_seal_locked(struct mkt_ssd *ssd, struct ssd_segment *segment);
+/* Freed bytes that lie together and are still the disk's, which are taken for a hole from now on:
+ * the caller punches it, under `files`. False: there are none. */
+bool mkt_ssd_take_hole_locked(struct mkt_ssd *ssd, struct ssd_hole *hole_out);
+/* It was punched. */
+void mkt_ssd_note_hole_locked(struct mkt_ssd *ssd, const struct ssd_hole *hole);
 /* All spares will be removed. */
 void mkt_ssd_doom_spares_locked(struct mkt_ssd *ssd);
 

@@ -40,7 +40,7 @@ enum mkt_status mkt_ssd_segment_append_locked(struct ssd_segment *segment,
     if (segment->entries_count == segment->entries_capacity && !grow_entries(segment))
         return MKT_NO_MEMORY;
     segment->entries[segment->entries_count++] =
-        (struct ssd_entry){(uint32_t)(record->disk.offset / SSD_BLOCK), record};
+        (struct ssd_entry){.block = (uint32_t)(record->disk.offset / SSD_BLOCK), .record = record};
     record->segment = segment;
     segment->end = record->disk.offset + ssd_record_bytes(record->disk.bytes);
     segment->live_bytes += ssd_record_bytes(record->disk.bytes);
@@ -104,6 +104,10 @@ static void recycle_locked(struct mkt_ssd *ssd, struct ssd_segment *segment)
 {
     assert(segment->live_count == 0 && segment->live_bytes == 0 && !segment->is_open);
     HASH_DEL(ssd->segments, segment);
+    segment->id = 0;
+    ssd->file_bytes += segment->hole_bytes;
+    segment->hole_bytes = 0;
+    segment->dead_count = 0;
     if (segment->file.fd < 0 || segment->bytes != ssd->segment_bytes ||
         ssd->spares_count == SSD_SPARES_MAX || ssd->file_bytes > ssd->limit_bytes) {
         doom_locked(ssd, segment);
@@ -139,9 +143,63 @@ void mkt_ssd_drop_locked(struct mkt_ssd *ssd, struct ssd_record *record)
     entry->record = NULL;
     segment->live_bytes -= ssd_record_bytes(record->disk.bytes);
     segment->live_count--;
+    segment->dead_count++;
     free(record);
     if (segment->live_count == 0 && !segment->is_open)
         recycle_locked(ssd, segment);
+}
+
+/* ---- holes ---- */
+
+/* Where what comes after an entry begins. */
+static uint64_t end_of_entry(const struct ssd_segment *segment, unsigned at)
+{
+    return at + 1 < segment->entries_count ? segment->entries[at + 1].block * SSD_BLOCK
+                                           : segment->end;
+}
+
+static bool is_dead(const struct ssd_segment *segment, unsigned at)
+{
+    return at < segment->entries_count && segment->entries[at].record == NULL &&
+           !segment->entries[at].is_hole;
+}
+
+static void take_hole(struct ssd_segment *segment, struct ssd_hole *hole_out)
+{
+    unsigned at = 0;
+
+    while (!is_dead(segment, at))
+        at++;
+    *hole_out = (struct ssd_hole){.segment = segment, .id = segment->id};
+    hole_out->from = segment->entries[at].block * SSD_BLOCK;
+    for (; is_dead(segment, at); at++) {
+        segment->entries[at].is_hole = true;
+        segment->dead_count--;
+        hole_out->bytes = end_of_entry(segment, at) - hole_out->from;
+    }
+}
+
+bool mkt_ssd_take_hole_locked(struct mkt_ssd *ssd, struct ssd_hole *hole_out)
+{
+    struct ssd_segment *segment, *next;
+
+    HASH_ITER (hh, ssd->segments, segment, next) {
+        if (segment->dead_count == 0 || segment->live_count == 0 ||
+            segment->folder->without_holes ||
+            !__atomic_load_n(&segment->is_ready, __ATOMIC_RELAXED))
+            continue;
+        take_hole(segment, hole_out);
+        return true;
+    }
+    return false;
+}
+
+void mkt_ssd_note_hole_locked(struct mkt_ssd *ssd, const struct ssd_hole *hole)
+{
+    if (hole->segment->id != hole->id)
+        return;
+    hole->segment->hole_bytes += hole->bytes;
+    ssd->file_bytes -= hole->bytes;
 }
 
 /* ---- space for a record ---- */
@@ -329,33 +387,30 @@ static size_t list_segment(const struct ssd_segment *segment, struct mkt_ssd_rec
 
 /* A copy of the handles, so that fn is called without the lock. NULL with *count_out > 0: no
  * memory. */
-static struct mkt_ssd_record *list_locked(struct mkt_ssd *ssd, uint32_t id, size_t *count_out)
+static struct mkt_ssd_record *list_locked(struct mkt_ssd *ssd, size_t *count_out)
 {
     struct ssd_segment *segment, *next;
     size_t count = 0;
 
     HASH_ITER (hh, ssd->segments, segment, next)
-        if (id == 0 || segment->id == id)
-            count += segment->live_count;
+        count += segment->live_count;
     *count_out = count;
     struct mkt_ssd_record *list = count > 0 ? malloc(count * sizeof(*list)) : NULL;
     if (list == NULL)
         return NULL;
     count = 0;
     HASH_ITER (hh, ssd->segments, segment, next)
-        if (id == 0 || segment->id == id)
-            count += list_segment(segment, list + count);
+        count += list_segment(segment, list + count);
     *count_out = count;
     return list;
 }
 
-enum mkt_status mkt_ssd_each(struct mkt_ssd *ssd, uint32_t segment, mkt_ssd_record_fn fn,
-                             void *context)
+enum mkt_status mkt_ssd_each(struct mkt_ssd *ssd, mkt_ssd_record_fn fn, void *context)
 {
     size_t count;
 
     pthread_mutex_lock(&ssd->lock);
-    struct mkt_ssd_record *list = list_locked(ssd, segment, &count);
+    struct mkt_ssd_record *list = list_locked(ssd, &count);
     pthread_mutex_unlock(&ssd->lock);
     if (list == NULL)
         return count > 0 ? MKT_NO_MEMORY : MKT_OK;
@@ -363,35 +418,6 @@ enum mkt_status mkt_ssd_each(struct mkt_ssd *ssd, uint32_t segment, mkt_ssd_reco
         fn(context, &list[i]);
     free(list);
     return MKT_OK;
-}
-
-static double fullness(const struct ssd_segment *segment)
-{
-    return (double)segment->live_bytes / (double)segment->bytes;
-}
-
-enum mkt_status mkt_ssd_victim(struct mkt_ssd *ssd, struct mkt_ssd_segment_usage *usage_out)
-{
-    struct ssd_segment *segment, *next, *victim = NULL;
-
-    pthread_mutex_lock(&ssd->lock);
-    HASH_ITER (hh, ssd->segments, segment, next) {
-        bool is_newest = segment->is_open && segment->id + 1 == ssd->next_segment;
-        if (segment->live_count > 0 && !is_newest &&
-            (victim == NULL || fullness(segment) < fullness(victim)))
-            victim = segment;
-    }
-    if (victim != NULL) {
-        mkt_ssd_seal_locked(ssd, victim);
-        *usage_out = (struct mkt_ssd_segment_usage){
-            .segment = victim->id,
-            .records = victim->live_count,
-            .bytes = victim->bytes,
-            .live_bytes = victim->live_bytes,
-        };
-    }
-    pthread_mutex_unlock(&ssd->lock);
-    return victim != NULL ? MKT_OK : MKT_NOT_FOUND;
 }
 
 void mkt_ssd_usage(struct mkt_ssd *ssd, struct mkt_ssd_usage *usage_out)
@@ -409,7 +435,7 @@ void mkt_ssd_usage(struct mkt_ssd *ssd, struct mkt_ssd_usage *usage_out)
         usage.segments++;
         usage.records += segment->live_count;
         usage.live_bytes += segment->live_bytes;
-        usage.dead_bytes += segment->end - SSD_BLOCK - segment->live_bytes;
+        usage.dead_bytes += segment->end - SSD_BLOCK - segment->live_bytes - segment->hole_bytes;
     }
     pthread_mutex_unlock(&ssd->lock);
     *usage_out = usage;

@@ -229,6 +229,8 @@ void mkt_moves_out(struct mkt_moves *moves, uint64_t move, const struct mkt_exte
     struct job *job = job_create(moves, move, memory);
 
     job->status = mkt_ssd_reserve(moves->ssd, memory->length, &job->record);
+    if (job->status == MKT_NO_SPACE)
+        moves->seconds = TIDY_SECONDS; /* what was freed is wanted now */
     hand_over(moves, job, job->status != MKT_OK);
 }
 
@@ -555,7 +557,7 @@ static enum mkt_status sort_out(struct mkt_moves *moves)
     if (!known.failed) {
         if (known.count > 0)
             qsort(known.list, known.count, sizeof(*known.list), by_place);
-        status = mkt_ssd_each(moves->ssd, 0, free_unknown, &known);
+        status = mkt_ssd_each(moves->ssd, free_unknown, &known);
     }
     free(known.list);
     moves->dropped = known.freed > 0;

@@ -135,19 +135,9 @@ static bool checked_is_known(struct mkt_ssd *ssd, const struct mkt_ssd_record *r
     return checker.medium->is_known(ssd, record);
 }
 
-static enum mkt_status checked_each(struct mkt_ssd *ssd, uint32_t segment, mkt_ssd_record_fn fn,
-                                    void *context)
+static enum mkt_status checked_each(struct mkt_ssd *ssd, mkt_ssd_record_fn fn, void *context)
 {
-    return checker.medium->each(ssd, segment, fn, context);
-}
-
-static enum mkt_status checked_victim(struct mkt_ssd *ssd, struct mkt_ssd_segment_usage *usage_out)
-{
-    enum mkt_status status = checker.medium->victim(ssd, usage_out);
-
-    if (status == MKT_OK && usage_out->live_bytes > usage_out->bytes)
-        return MKT_CORRUPT;
-    return status;
+    return checker.medium->each(ssd, fn, context);
 }
 
 /* Sums that don't fit are shown as a number of records that no test expects. */
@@ -169,6 +159,5 @@ const struct record_medium checking_records = {
     .tidy = checked_tidy,
     .is_known = checked_is_known,
     .each = checked_each,
-    .victim = checked_victim,
     .usage = checked_usage,
 };

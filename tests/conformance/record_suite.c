@@ -2,11 +2,14 @@
 #include "tests/conformance/record_suite.h"
 #include "tests/unit/ssd_folder.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
@@ -388,7 +391,7 @@ static void test_records_outlive_the_medium(void **state)
         medium->close(ssd);
         ssd = open_medium();
         list.count = 0;
-        assert_int_equal(medium->each(ssd, 0, collect, &list), MKT_OK);
+        assert_int_equal(medium->each(ssd, collect, &list), MKT_OK);
         assert_int_equal(list.count, 40 + round);
         for (unsigned i = 0; i < 40; i++) {
             assert_true(medium->is_known(ssd, &records[i]) && is_listed(&list, &records[i]));
@@ -427,35 +430,68 @@ static void test_records_handle_of_a_former_life_is_stale(void **state)
     medium->close(ssd);
 }
 
-static void test_records_emptiest_segment_can_be_moved(void **state)
+/* What the files take of the disk. */
+static uint64_t disk_bytes(void)
 {
+    char path[PATH_MAX];
+    uint64_t bytes = 0;
+    struct dirent *entry;
+    struct stat facts;
+
+    snprintf(path, sizeof(path), "%s/%s", folder, TEST_NAME);
+    DIR *list = opendir(path);
+    assert_non_null(list);
+    while ((entry = readdir(list)) != NULL)
+        if (strncmp(entry->d_name, "segment-", 8) == 0 &&
+            fstatat(dirfd(list), entry->d_name, &facts, 0) == 0)
+            bytes += (uint64_t)facts.st_blocks * 512;
+    closedir(list);
+    return bytes;
+}
+
+#define MANY 600
+
+/* Of each segment one record stays: the room of the others serves for new ones. */
+static void test_records_freed_room_comes_back_beside_records_that_stay(void **state)
+{
+    static struct mkt_ssd_record records[MANY], again[MANY];
     static struct list list;
     struct mkt_ssd *ssd = open_medium();
-    struct mkt_ssd_record records[60];
-    struct mkt_ssd_segment_usage victim;
+    unsigned count = 0, more = 0, stay = 0, seeds[MANY];
 
     (void)state;
-    assert_int_equal(medium->victim(ssd, &victim), MKT_NOT_FOUND);
-    for (unsigned i = 0; i < 60; i++)
-        put_well(ssd, 120000, i, &records[i]);
-    uint32_t wanted = (uint32_t)(records[9].place >> 32);
-    for (unsigned i = 0; i < 60; i++)
-        if (i != 9 && records[i].place >> 32 == wanted)
+    while (count < MANY && put(ssd, 120000, count, &records[count]) == MKT_OK)
+        count++;
+    assert_in_range(count, 20, MANY - 1);
+    uint64_t full = disk_bytes(), last = 0;
+    for (unsigned i = 0; i < count; i++) {
+        bool stays = records[i].place >> 32 != last;
+        last = records[i].place >> 32;
+        if (!stays)
             assert_int_equal(medium->free(ssd, &records[i]), MKT_OK);
-    for (unsigned i = 0; i < 60; i += 9)
-        if (records[i].place >> 32 != wanted)
-            assert_int_equal(medium->free(ssd, &records[i]), MKT_OK);
-    assert_int_equal(medium->victim(ssd, &victim), MKT_OK);
-    assert_int_equal(victim.segment, wanted);
-    assert_int_equal(victim.records, 1);
-    list.count = 0;
-    assert_int_equal(medium->each(ssd, victim.segment, collect, &list), MKT_OK);
-    assert_int_equal(list.count, 1);
-    assert_memory_equal(&list.records[0], &records[9], sizeof(records[9]));
-    uint64_t dead = usage_of(ssd).dead_bytes;
-    assert_int_equal(medium->free(ssd, &records[9]), MKT_OK);
-    assert_true(usage_of(ssd).dead_bytes < dead);
-    assert_true(medium->victim(ssd, &victim) == MKT_OK && victim.segment != wanted);
+        seeds[stay] = i;
+        stay += stays;
+    }
+    for (unsigned i = 0; i < stay; i++)
+        records[i] = records[seeds[i]];
+    medium->tidy(ssd);
+    assert_int_equal(usage_of(ssd).dead_bytes, 0);
+    assert_true(usage_of(ssd).file_bytes < LIMIT_BYTES / 4 && disk_bytes() < full / 4);
+
+    while (more < MANY && put(ssd, 120000, MANY + more, &again[more]) == MKT_OK)
+        more++;
+    assert_in_range(more, (count - stay) * 3 / 4, count - stay);
+    for (int life = 0; life < 2; life++) { /* the next one passes over the holes */
+        list.count = 0;
+        assert_int_equal(medium->each(ssd, collect, &list), MKT_OK);
+        assert_int_equal(list.count, stay + more);
+        for (unsigned i = 0; i < stay; i++)
+            check_whole(ssd, &records[i], seeds[i], 0);
+        for (unsigned i = 0; i < more; i++)
+            check_whole(ssd, &again[i], MANY + i, 0);
+        medium->close(ssd);
+        ssd = open_medium();
+    }
     medium->close(ssd);
 }
 
@@ -742,7 +778,7 @@ int record_suite_run(const char *name, const struct record_medium *ops, const ch
         TEST(test_records_random_life_matches_a_model),
         TEST(test_records_outlive_the_medium),
         TEST(test_records_handle_of_a_former_life_is_stale),
-        TEST(test_records_emptiest_segment_can_be_moved),
+        TEST(test_records_freed_room_comes_back_beside_records_that_stay),
         TEST(test_records_folder_has_one_holder),
         TEST(test_records_foreign_files_stay),
         TEST(test_records_files_are_closed_to_others),

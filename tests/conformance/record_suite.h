@@ -23,9 +23,7 @@ struct record_medium {
                             struct mkt_error *error);
     void (*tidy)(struct mkt_ssd *ssd);
     bool (*is_known)(struct mkt_ssd *ssd, const struct mkt_ssd_record *record);
-    enum mkt_status (*each)(struct mkt_ssd *ssd, uint32_t segment, mkt_ssd_record_fn fn,
-                            void *context);
-    enum mkt_status (*victim)(struct mkt_ssd *ssd, struct mkt_ssd_segment_usage *usage_out);
+    enum mkt_status (*each)(struct mkt_ssd *ssd, mkt_ssd_record_fn fn, void *context);
     void (*usage)(struct mkt_ssd *ssd, struct mkt_ssd_usage *usage_out);
 };
 

@@ -15,7 +15,6 @@ static const struct record_medium ssd = {
     .tidy = mkt_ssd_tidy,
     .is_known = mkt_ssd_is_known,
     .each = mkt_ssd_each,
-    .victim = mkt_ssd_victim,
     .usage = mkt_ssd_usage,
 };
 

@@ -187,7 +187,7 @@ static void check_after(void)
 
     read_notes(&expected);
     assert_int_equal(open_medium(folder, false, &reopened), MKT_OK);
-    assert_int_equal(mkt_ssd_each(reopened, 0, check_listed, &expected), MKT_OK);
+    assert_int_equal(mkt_ssd_each(reopened, check_listed, &expected), MKT_OK);
     for (unsigned i = 0; i < expected.count; i++) {
         const struct note *note = last_note(&expected, &expected.notes[i].record);
         if (note != &expected.notes[i])
@@ -263,7 +263,8 @@ static void die_everywhere(bool without_direct)
     static const char *const wanted[] = {
         "ssd.made",          "ssd.allocated",  "ssd.segment-headed", "ssd.before-data",
         "ssd.before-header", "ssd.written",    "ssd.renamed",        "ssd.before-removal",
-        "ssd.removed",       "file.submitted", "ssd.before-epoch",   "ssd.epoch-written"};
+        "ssd.removed",       "file.submitted", "ssd.before-epoch",   "ssd.epoch-written",
+        "ssd.before-punch",  "ssd.punched"};
     static char points[POINTS_MAX][64];
     unsigned count = find_points(without_direct, points);
 

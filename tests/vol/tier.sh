@@ -52,6 +52,22 @@ more_than_memory() {
     until_true 5 nothing_below || fail "files are left behind"
 }
 
+# What is freed serves again while its neighbours stay.
+room_comes_back() {
+    local i
+    rules 64MiB "ssd_size: 270MiB"
+    write_files 16
+    for ((i = 2; i <= 16; i += 2)); do
+        run 0 h5market rm -q "f$i.h5"
+    done
+    for ((i = 18; i <= 32; i += 2)); do
+        write_one "$i"
+    done
+    for ((i = 1; i <= 32; i++)); do
+        ((i % 2 == 1 && i > 16)) || ((i % 2 == 0 && i <= 16)) || one "open f$i.h5" "check d $i" close
+    done
+}
+
 # Ranks that read a part each have that part read from there, not all of it.
 parts() {
     rules 64MiB "high_watermark: 1" "low_watermark: 1"
