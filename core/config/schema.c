@@ -294,9 +294,10 @@ static const struct mkt_schema_field rule_fields[] = {
      .minimum = 1,
      .maximum = 1000000,
      .standard_text = "the newest version of each file",
-     .help = "How many versions to keep, counted over all files that the rule matches: with `plt*` "
-             "and `3` the three "
-             "newest of a time series."},
+     .help =
+         "How many versions to keep, counted over all files of a folder that the rule matches "
+         "(of all folders, if its pattern has a slash): with `plt*` and `3` the three newest of "
+         "a time series."},
     {.key = "until",
      .kind = MKT_VALUE_UNTIL,
      .offset = RULE(consumed),
@@ -304,14 +305,15 @@ static const struct mkt_schema_field rule_fields[] = {
      .maximum = 1,
      .standard_text = "by `keep`",
      .help =
-         "`consumed`: a version stays until `readers` named readers have read it, all files that "
-         "the rule matches taken together as one stream; its newest versions stay (`keep`, 1)."},
+         "`consumed`: a version stays until `readers` named readers have read it, all files of a "
+         "folder that the rule matches taken together as one stream; its newest versions stay "
+         "(`keep`, 1)."},
     {.key = "readers",
      .kind = MKT_VALUE_COUNT,
      .offset = RULE(readers),
      .minimum = 1,
      .maximum = MKT_STREAM_READERS_MAX,
-     .standard_text = "`1`",
+     .standard_text = "all that are there and go through the stream, and at least one",
      .help = "How many named readers have to read a version of the stream; those that haven't come "
              "yet count, too."},
     {.key = "queue",

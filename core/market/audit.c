@@ -182,7 +182,7 @@ static void audit_stream_waiting(struct audit *audit, const struct group *group)
         return;
     AUDIT(audit, !stream || !mkt_stream_pick(group, object),
           "a reader of '%s' waits for a version that is there", group->name.path);
-    AUDIT(audit, !mkt_stream_is_over(audit->market, stream),
+    AUDIT(audit, !mkt_stream_is_over(audit->market, group, object),
           "a reader of '%s' waits though its stream has ended", group->name.path);
 }
 

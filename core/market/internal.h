@@ -142,6 +142,8 @@ struct reader {
     uint32_t deliver, every;
     enum reader_state state;
     uint32_t sessions; /* that have come and are there */
+    bool told;         /* of the stream's end, since it began or began anew */
+    bool is_early;     /* it came after it was told: for what begins anew */
     uint64_t left_ms;  /* LEAVING, GONE: since when */
     uint64_t delivered, skipped, untold, last;
 };
@@ -740,8 +742,13 @@ struct version *mkt_stream_pick(const struct group *group, const struct object *
 uint64_t mkt_stream_deliver(const struct group *group, struct version *version);
 /* The end of a reading group: its version is read if all its ranks closed it. */
 void mkt_stream_leave(struct mkt_market *market, struct group *group);
-/* Nothing more is to come. */
-bool mkt_stream_is_over(const struct mkt_market *market, const struct stream *stream);
+/* Nothing more is to come, and the reader was there before that was so, or comes for the first time:
+ * a program that starts after another one of its name was told waits for what begins anew. */
+bool mkt_stream_is_over(const struct mkt_market *market, const struct group *reader,
+                        const struct object *object);
+/* The reader is told so. */
+void mkt_stream_note_told(const struct mkt_market *market, const struct group *group,
+                          const struct object *object);
 /* Readers see the version from now on; or, it retires. */
 void mkt_stream_enter(struct mkt_market *market, struct version *version);
 void mkt_stream_retire(struct mkt_market *market, struct version *version);

@@ -5,6 +5,7 @@
  */
 #include "core/base/hash.h"
 #include "core/market/internal.h"
+#include "core/wire/rules.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -363,8 +364,9 @@ static void displace(struct mkt_market *market, struct object *object)
         mkt_object_settle(market, object, "another file was put in its place");
 }
 
-static void fail_end(struct mkt_market *market, struct group *group)
+static void fail_end(struct mkt_market *market, struct group *group, const struct object *object)
 {
+    mkt_stream_note_told(market, group, object);
     mkt_open_fail(market, group, MKT_END,
                   "end of stream: '%s' has no more versions for this reader, and its writers said "
                   "that none will come",
@@ -411,9 +413,8 @@ static void open_read(struct mkt_market *market, struct group *group, struct obj
         fail_out_of_memory(market, group);
     else if (version)
         begin(market, group, GROUP_READING, object, version);
-    else if (is_stream_reader(group) &&
-             mkt_stream_is_over(market, mkt_stream_find(market, group, object)))
-        fail_end(market, group);
+    else if (is_stream_reader(group) && mkt_stream_is_over(market, group, object))
+        fail_end(market, group, object);
     else
         read_wait_or_fail(market, group, object, now_ms);
 }
@@ -812,15 +813,13 @@ static enum mkt_status take_request(struct mkt_market *market, struct group *gro
     if (open->stream.reader.length > 0)
         snprintf(group->reader, sizeof(group->reader), "%.*s", (int)open->stream.reader.length,
                  (const char *)open->stream.reader.data);
-    if (open->set.length > 0) {
-        group->set = strndup(open->set.data, open->set.length);
-        if (!group->set)
-            return MKT_NO_MEMORY;
-    }
     if (mkt_owned_name_init(&group->name, &open->name) != MKT_OK)
         return MKT_NO_MEMORY;
     group->has_name = true;
-    return MKT_OK;
+    if (open->set.length == 0)
+        return MKT_OK;
+    group->set = mkt_rule_set(open->set.data, open->set.length, group->name.path);
+    return group->set ? MKT_OK : MKT_NO_MEMORY;
 }
 
 static struct group *find_by_token(struct mkt_market *market, const uint8_t token[MKT_ID_BYTES])

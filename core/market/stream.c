@@ -141,6 +141,7 @@ static void reader_comes(struct mkt_market *market, struct reader *reader)
 {
     market->leaving_readers -= reader->state == READER_LEAVING;
     reader->state = READER_HERE;
+    reader->is_early |= reader->told && reader->sessions == 0;
     reader->sessions++;
 }
 
@@ -222,14 +223,15 @@ static bool has_read(const struct stream *stream, uint32_t place, const struct v
 /* How a version is with its readers. */
 struct standing {
     uint32_t reads;
-    int32_t pending;  /* the first reader that will still read it; -1: none */
-    int32_t demanded; /* the first of these that must get it (`deliver: all`); -1: none */
+    int32_t pending;   /* the first reader that will still read it; -1: none */
+    int32_t following; /* the first of these that goes through all; -1: none */
+    int32_t demanded;  /* the first of these that must get it (`deliver: all`); -1: none */
 };
 
 static struct standing standing_of(const struct version *version)
 {
     const struct stream *stream = version->stream;
-    struct standing standing = {.pending = -1, .demanded = -1};
+    struct standing standing = {.pending = -1, .following = -1, .demanded = -1};
 
     for (uint32_t place = 0; place < stream->count; place++) {
         const struct reader *reader = &stream->reader[place];
@@ -239,6 +241,8 @@ static struct standing standing_of(const struct version *version)
         } else if (reader->state != READER_GONE) {
             if (standing.pending < 0)
                 standing.pending = (int32_t)place;
+            if (standing.following < 0 && reader->deliver != MKT_DELIVER_LATEST)
+                standing.following = (int32_t)place;
             if (standing.demanded < 0 && reader->deliver == MKT_DELIVER_ALL)
                 standing.demanded = (int32_t)place;
         }
@@ -251,6 +255,13 @@ static uint32_t readers_wanted(const struct stream *stream)
     return stream->readers_wanted > 0 ? stream->readers_wanted : 1;
 }
 
+/* `readers` have read it; without that, all who go through the stream, and at least one. */
+static bool is_consumed(const struct stream *stream, const struct standing *standing)
+{
+    return standing->reads >= readers_wanted(stream) &&
+           (stream->readers_wanted > 0 || standing->following < 0);
+}
+
 /* Somebody that lives, or is still to come, will read it. */
 static bool is_awaited(const struct version *version)
 {
@@ -258,7 +269,7 @@ static bool is_awaited(const struct version *version)
     struct standing standing = standing_of(version);
 
     return standing.demanded >= 0 ||
-           (standing.reads < readers_wanted(stream) &&
+           (!is_consumed(stream, &standing) &&
             (standing.pending >= 0 || stream->count < readers_wanted(stream)));
 }
 
@@ -294,7 +305,7 @@ bool mkt_stream_holds(const struct version *version)
     struct standing standing = standing_of(version);
     if (standing.demanded >= 0 || is_anchor(version))
         return true;
-    if (!stream->consumed || standing.reads >= readers_wanted(stream))
+    if (!stream->consumed || is_consumed(stream, &standing))
         return false;
     return stream->queue == 0 || is_awaited(version) || is_among_newest(version, stream->queue);
 }
@@ -419,6 +430,8 @@ static void begin_anew(struct mkt_market *market, struct stream *stream)
     stream->references++;
     stream->ended = false;
     stream->published = 0;
+    for (uint32_t place = 0; place < stream->count; place++)
+        stream->reader[place].told = stream->reader[place].is_early = false;
     mkt_stream_put(market, stream);
 }
 
@@ -473,7 +486,9 @@ static void describe_wait(const struct version *version, char text[MKT_STREAM_TE
 {
     const struct stream *stream = version->stream;
     struct standing standing = standing_of(version);
-    int32_t place = standing.demanded >= 0 ? standing.demanded : standing.pending;
+    int32_t place = standing.demanded >= 0    ? standing.demanded
+                    : standing.following >= 0 ? standing.following
+                                              : standing.pending;
 
     if (place < 0) {
         snprintf(text, MKT_STREAM_TEXT_BYTES,
@@ -710,11 +725,14 @@ void mkt_stream_leave(struct mkt_market *market, struct group *group)
 
 /* ---- the end ---- */
 
-bool mkt_stream_is_over(const struct mkt_market *market, const struct stream *stream)
+bool mkt_stream_is_over(const struct mkt_market *market, const struct group *reader,
+                        const struct object *object)
 {
+    const struct stream *stream = mkt_stream_find(market, reader, object);
     const struct group *group, *next;
 
-    if (!stream || !stream->ended)
+    if (!stream || !stream->ended ||
+        (reader->reader_place >= 0 && stream->reader[reader->reader_place].is_early))
         return false;
     HASH_ITER (hh, market->groups, group, next) {
         if (group->state == GROUP_WRITING && group->object->writer == group &&
@@ -722,6 +740,15 @@ bool mkt_stream_is_over(const struct mkt_market *market, const struct stream *st
             return false;
     }
     return true;
+}
+
+void mkt_stream_note_told(const struct mkt_market *market, const struct group *group,
+                          const struct object *object)
+{
+    struct stream *stream = mkt_stream_find(market, group, object);
+
+    if (stream && group->reader_place >= 0)
+        stream->reader[group->reader_place].told = true;
 }
 
 static enum mkt_status end_object(struct mkt_market *market, struct object *object)
@@ -733,6 +760,14 @@ static enum mkt_status end_object(struct mkt_market *market, struct object *obje
     return status;
 }
 
+/* Of a pattern without a slash each folder has a stream. */
+static bool is_of_pattern(const struct stream *stream, const char *pattern)
+{
+    const char *slash = strchr(pattern, '/') ? NULL : strrchr(stream->key, '/');
+
+    return stream->is_patterned && strcmp(slash ? slash + 1 : stream->key, pattern) == 0;
+}
+
 /* Also for files of the pattern that aren't there. */
 static enum mkt_status end_pattern(struct mkt_market *market, const char *pattern,
                                    uint64_t *count_out)
@@ -740,9 +775,15 @@ static enum mkt_status end_pattern(struct mkt_market *market, const char *patter
     const struct mkt_rule rule = {.pattern = pattern};
     enum mkt_status status = MKT_OK;
     struct object *object, *next;
-    struct stream *stream = find_key(market, pattern);
-    uint64_t count = stream != NULL;
+    struct stream *stream, *next_stream;
+    uint64_t count = 0;
 
+    HASH_ITER (hh, market->streams, stream, next_stream) {
+        if (!is_of_pattern(stream, pattern))
+            continue;
+        end(market, stream);
+        count++;
+    }
     HASH_ITER (hh, market->objects, object, next) {
         if (status != MKT_OK || !mkt_rule_matches(&rule, object->name.path, NULL))
             continue;
@@ -807,7 +848,7 @@ static bool may_be_dropped(const struct version *version)
     struct standing standing = standing_of(version);
 
     return version->pins == 0 && !mkt_save_is_owed(version) && standing.demanded < 0 &&
-           (!version->stream->consumed || standing.reads >= readers_wanted(version->stream));
+           (!version->stream->consumed || is_consumed(version->stream, &standing));
 }
 
 bool mkt_stream_drop_oldest(struct mkt_market *market, const struct stream *stream)

@@ -175,6 +175,23 @@ bool mkt_rule_matches(const struct mkt_rule *rule, const char *path, const char 
     return pattern_matches(rule->pattern, text);
 }
 
+char *mkt_rule_set(const char *pattern, size_t length, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    size_t folder =
+        slash != NULL && memchr(pattern, '/', length) == NULL ? (size_t)(slash + 1 - path) : 0;
+    char *set = malloc(folder + length + 1), *end = set;
+    if (set == NULL)
+        return NULL;
+    memcpy(set, path, folder);
+    end += folder;
+    for (size_t i = 0; i < length; i++)
+        if (folder == 0 || pattern[i] != '*' || i == 0 || pattern[i - 1] != '*')
+            *end++ = pattern[i]; /* `**` would reach into folders below */
+    *end = '\0';
+    return set;
+}
+
 const struct mkt_rule *mkt_rules_match(const struct mkt_rule *rules, uint32_t count,
                                        const char *path)
 {

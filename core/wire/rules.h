@@ -56,6 +56,10 @@ enum mkt_status mkt_rules_decode(struct mkt_bytes bytes, struct mkt_rule **rules
 /* True if the rule is for the absolute path: `*path_out` is what of it the pattern is for, the path
  * or its last component. path_out may be NULL. */
 bool mkt_rule_matches(const struct mkt_rule *rule, const char *path, const char **path_out);
+/* Whose files count together with the one at the absolute path, under the rule that matches it: the
+ * pattern, or, since one without a slash is for every folder's files, that in the path's folder.
+ * malloc'ed; NULL: no memory. */
+char *mkt_rule_set(const char *pattern, size_t length, const char *path);
 /* True if a dataset, by its absolute path in the file, is to be in memory only. */
 bool mkt_rule_keeps_dataset(const struct mkt_rule *rule, const char *path);
 /* What `found` (NULL: no rule) sets takes the place of the defaults in *rule. */

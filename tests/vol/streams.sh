@@ -182,6 +182,62 @@ set_waits_with_one_entry() {
     [[ -e plt4.h5 ]] && fail "an entry is left of a file that wasn't created"
 }
 
+# The same pattern, in two folders: neither the queue nor `keep` counts the other one's.
+folders_are_apart() {
+    rules 'files:
+- {match: out.h5, mode: memory, queue: 2, queue_timeout: 5s, end: exit}
+- {match: "plt*.h5", mode: memory, keep: 2}'
+    local folder
+    mkdir a b
+    (cd a && run 0 "$WRITER" out.h5 2) # nobody has read these
+    cd b || return
+    follow reader "deliver=next wait=30" "$READER" out.h5
+    run 0 "$WRITER" out.h5 4
+    finished reader 0
+    has_steps reader {1..4}
+    cd ..
+    for folder in a b; do
+        one "create $folder/plt1.h5" "close" "create $folder/plt2.h5" "close" "create $folder/plt3.h5" "close"
+    done
+    for folder in a b; do
+        [[ -e $folder/plt1.h5 ]] && fail "$folder/plt1.h5 is still there"
+        one "open $folder/plt2.h5" "close" "open $folder/plt3.h5" "close"
+    done
+}
+
+# Without `readers` a version waits for all who go through the stream.
+all_who_are_there_read() {
+    rules 'files: [{match: out.h5, mode: memory, queue: 2, end: exit}]'
+    follow fast "deliver=next reader=fast wait=30" "$READER" out.h5
+    follow slow "deliver=next reader=slow wait=30" "$READER" out.h5 40
+    sleep 0.5
+    run 0 "$WRITER" out.h5 15 1
+    finished fast 0
+    finished slow 0
+    has_steps fast {1..15}
+    has_steps slow {1..15}
+}
+
+# The end of one run isn't that of the next, whose reader may start first.
+second_run() {
+    rules 'files: [{match: out.h5, mode: memory, queue: 2, end: exit, deliver: next, writer_timeout: 1s}]'
+    local i
+    for i in 1 2 3; do
+        follow "reader$i" "wait=30" "$READER" out.h5
+        sleep 0.3
+        run 0 "$WRITER" out.h5 5
+        finished "reader$i" 0
+        says "end of stream"
+        has_steps "reader$i" {1..5}
+        ((i == 1)) || run 0 h5market rm -q out.h5
+    done
+    run 0 "$WRITER" out.h5 1
+    run 0 env HDF5_VOL_CONNECTOR="market reader=late" "$READER" out.h5 # whoever comes late is told, once
+    says "end of stream"
+    run 1 env HDF5_VOL_CONNECTOR="market reader=late wait=0" "$H5DO" "open out.h5"
+    says_not "end of stream"
+}
+
 end_by_hand() {
     one "create other.h5" "close"
     run 3 h5market end nothing.h5
@@ -227,7 +283,7 @@ stat_shows_the_readers() {
     run 0 "$WRITER" out.h5 4
     connector "deliver=next reader=r" "$H5DO" "open out.h5" "close" "open out.h5" "close" >/dev/null 2>&1
     run 0 h5market stat out.h5
-    says "stream   out.h5, 4 unread (queue 9), until 2 readers have read it" "READER"
+    says "stream   $PWD/out.h5, 4 unread (queue 9), until 2 readers have read it" "READER"
     [[ $(unread r) == 2 ]] || fail "it has $(unread r) unread versions"
 }
 
