@@ -55,6 +55,26 @@ static void test_rules_pattern_with_slash_matches_absolute_path(void **state)
 }
 
 /* The definition, slowly. */
+static void check_set(const char *pattern, const char *path, const char *wanted)
+{
+    char *set = mkt_rule_set(pattern, strlen(pattern), path);
+    const struct mkt_rule rule = {.pattern = set};
+
+    assert_string_equal(set, wanted);
+    assert_true(mkt_rule_matches(&rule, path, NULL));
+    free(set);
+}
+
+static void test_rules_pattern_without_slash_has_a_set_for_each_folder(void **state)
+{
+    (void)state;
+    check_set("plt*.h5", "/a/b/plt1.h5", "/a/b/plt*.h5");
+    check_set("**", "/a/plt1.h5", "/a/*"); /* and not what is in /a/b */
+    check_set("/a/**", "/a/b/plt1.h5", "/a/**");
+    check_set("**/plt?", "/a/b/plt1", "**/plt?");
+    check_set("*", "/plt1", "/*");
+}
+
 static bool matches(const char *pattern, const char *text)
 {
     if (*pattern == '\0')
@@ -241,6 +261,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rules_pattern_without_slash_matches_last_component),
         cmocka_unit_test(test_rules_pattern_with_slash_matches_absolute_path),
+        cmocka_unit_test(test_rules_pattern_without_slash_has_a_set_for_each_folder),
         cmocka_unit_test(test_rules_random_patterns_match_definition),
         cmocka_unit_test(test_rules_many_stars_end_soon),
         cmocka_unit_test(test_rules_first_match_wins),
