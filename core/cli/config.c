@@ -147,6 +147,8 @@ static void print_settings(const struct mkt_config *config, const struct mkt_rul
         printf("  %-16s", field->key);
         if (value[0])
             puts(value);
+        else if (strcmp(field->key, "until") == 0 && rule && rule->queue > 0)
+            puts("consumed   (goes with `queue`)");
         else if (strcmp(field->key, "writer_timeout") == 0)
             printf("%s   (the resource of that name)\n",
                    mkt_config_show_duration(config->writer_timeout_ms, text, sizeof(text)));

@@ -45,6 +45,9 @@ says "rule 2 (line 5), \`/scratch/**\`: applies, it matches the path /scratch/a/
 printf 'files:\n- {match: a}\n- {match: b, kep: 3}\n' >wrong.yaml
 run 1 h5market config check --config wrong.yaml a
 says "wrong.yaml:3: unknown key 'kep' (did you mean 'keep'?)"
+printf 'files:\n- {match: a, queue: 2}\n' >queue.yaml
+run 0 h5market config check --config queue.yaml a
+says "queue           2" "until           consumed   (goes with \`queue\`)"
 head -c 300000 /dev/zero | tr '\0' '#' >long.yaml
 run 1 h5market config check -c long.yaml
 says "more than 262144 bytes"
