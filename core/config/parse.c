@@ -340,6 +340,32 @@ static bool quote_stars(const char *text, size_t length, struct quoting *quoting
     return true;
 }
 
+/* The value of a key of the document; NULL if it isn't there. */
+static const yaml_node_t *find_value(struct parse *parse, const yaml_node_t *root, const char *word)
+{
+    for (yaml_node_pair_t *pair = root->data.mapping.pairs.start;
+         pair < root->data.mapping.pairs.top; pair++) {
+        const char *key = scalar(yaml_document_get_node(&parse->document, pair->key));
+        if (key && strcmp(key, word) == 0)
+            return yaml_document_get_node(&parse->document, pair->value);
+    }
+    return NULL;
+}
+
+/* A low one that isn't there goes down with the high one. */
+static enum mkt_status check_watermarks(struct parse *parse, const yaml_node_t *root,
+                                        struct mkt_config *config)
+{
+    if (config->low_percent <= config->high_percent)
+        return MKT_OK;
+    const yaml_node_t *low = find_value(parse, root, "low_watermark");
+    if (low)
+        return fail_format(parse, low, "'low_watermark' (%u) is above 'high_watermark' (%u)",
+                           config->low_percent, config->high_percent);
+    config->low_percent = config->high_percent;
+    return MKT_OK;
+}
+
 static enum mkt_status set_document(struct parse *parse, struct mkt_config *config)
 {
     const yaml_node_t *root = yaml_document_get_root_node(&parse->document);
@@ -349,7 +375,8 @@ static enum mkt_status set_document(struct parse *parse, struct mkt_config *conf
         return MKT_OK;
     if (root->type != YAML_MAPPING_NODE)
         return fail_format(parse, root, "a configuration is a list of 'key: value' lines");
-    return set_mapping(parse, root, &mkt_schema_resources, config, &seen);
+    enum mkt_status status = set_mapping(parse, root, &mkt_schema_resources, config, &seen);
+    return status == MKT_OK ? check_watermarks(parse, root, config) : status;
 }
 
 static enum mkt_status fail_syntax(struct parse *parse, const yaml_parser_t *parser)

@@ -152,7 +152,9 @@ static const struct mkt_schema_field resource_fields[] = {
      .minimum = 1,
      .maximum = 100,
      .standard = "70",
-     .help = "With `ssd`: until no more than so many percent are; at most `high_watermark`."},
+     .help =
+         "With `ssd`: until no more than so many percent are; at most `high_watermark`, and that "
+         "much where only a lower `high_watermark` is given."},
     {.key = "promote_after",
      .kind = MKT_VALUE_COUNT,
      .offset = CONFIG(promote_after),

@@ -346,13 +346,11 @@ static void set_limits(struct mkt_daemon *daemon, uint64_t tier_bytes)
 {
     const struct mkt_config *config = &daemon->config;
     struct mkt_market_limits *limits = &daemon->limits;
-    uint32_t low =
-        config->low_percent < config->high_percent ? config->low_percent : config->high_percent;
 
     limits->tier_bytes = tier_bytes;
     limits->tier_least_bytes = config->ssd_least_bytes;
     limits->tier_high_bytes = limits->memory_bytes / 100 * config->high_percent;
-    limits->tier_low_bytes = limits->memory_bytes / 100 * low;
+    limits->tier_low_bytes = limits->memory_bytes / 100 * config->low_percent;
     limits->promote_after = config->promote_after;
 }
 

@@ -345,6 +345,24 @@ static void test_config_wrong_shape_names_line(void **state)
     assert_non_null(strstr(error.text, "not YAML"));
 }
 
+static void test_config_low_watermark_is_below_the_high_one(void **state)
+{
+    struct mkt_config config;
+
+    (void)state;
+    assert_rejected("low_watermark: 60\nhigh_watermark: 50\n",
+                    "h5market.yaml:1: 'low_watermark' (60) is above 'high_watermark' (50)");
+    assert_rejected("memory: 1GiB\nlow_watermark: 81\n",
+                    "h5market.yaml:2: 'low_watermark' (81) is above 'high_watermark' (80)");
+    assert_int_equal(parse("low_watermark: 50\nhigh_watermark: 50\n", &config), MKT_OK);
+    assert_int_equal(config.low_percent, 50);
+    mkt_config_fini(&config);
+    assert_int_equal(parse("high_watermark: 50\n", &config), MKT_OK); /* 70 was nobody's wish */
+    assert_int_equal(config.high_percent, 50);
+    assert_int_equal(config.low_percent, 50);
+    mkt_config_fini(&config);
+}
+
 static void test_config_too_many_rules_are_refused(void **state)
 {
     size_t capacity = 64 + (MKT_CONFIG_MAX_RULES + 1) * 16;
@@ -405,6 +423,7 @@ int main(void)
         cmocka_unit_test(test_config_unknown_key_names_line_and_neighbour),
         cmocka_unit_test(test_config_wrong_value_names_line_and_notation),
         cmocka_unit_test(test_config_wrong_shape_names_line),
+        cmocka_unit_test(test_config_low_watermark_is_below_the_high_one),
         cmocka_unit_test(test_config_too_many_rules_are_refused),
         cmocka_unit_test(test_config_mangled_text_is_survived),
     };

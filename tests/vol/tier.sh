@@ -73,7 +73,7 @@ parts() {
     rules 64MiB "high_watermark: 1" "low_watermark: 1"
     write_files 1
     until_true 5 has_moved $((N * 8)) || fail "it stays in memory"
-    job 4 "open f1.h5" "@0 checkpart d 1" close
+    job 4 "access world" "open f1.h5" "@0 checkpart d 1" close
     local read
     read=$(market_value tier.moved_in_bytes)
     ((read > 0 && read < N * 8 / 3)) || fail "$read bytes were read for a quarter of $((N * 8))"
