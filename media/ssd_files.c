@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 void mkt_ssd_segment_name(uint32_t id, char name[SSD_NAME_BYTES])
@@ -199,6 +200,35 @@ static int allocate(const struct ssd_segment *segment)
     return mkt_fault_point("ssd.allocated") == MKT_NO_SPACE ? ENOSPC : 0;
 }
 
+/* What the disk has, or half of it if that was too much, but room for its records: the disk is
+ * smaller than the limit. False: it can't be shorter. */
+static bool shorten(struct mkt_ssd *ssd, struct ssd_segment *segment)
+{
+    struct statvfs about;
+    uint64_t bytes = segment->bytes / 2;
+
+    /* What a failed attempt got stays with the file on some file systems. */
+    if (ftruncate(segment->file.fd, 0) != 0 || fstatvfs(segment->file.fd, &about) != 0)
+        return false;
+    uint64_t free = (uint64_t)about.f_bavail * about.f_frsize;
+    if (free > bytes && free < segment->bytes)
+        bytes = free;
+    bytes -= bytes % SSD_BLOCK;
+    pthread_mutex_lock(&ssd->lock);
+    if (bytes < segment->end)
+        bytes = segment->end;
+    bool is_shorter = bytes < segment->bytes;
+    ssd->file_bytes -= segment->bytes - bytes;
+    segment->bytes = bytes;
+    pthread_mutex_unlock(&ssd->lock);
+    return is_shorter;
+}
+
+static bool is_full(int reason)
+{
+    return reason == ENOSPC || reason == EDQUOT;
+}
+
 static enum mkt_status write_header(struct mkt_ssd *ssd, struct ssd_segment *segment,
                                     struct mkt_error *error)
 {
@@ -232,13 +262,15 @@ static enum mkt_status prepare_holding_files(struct mkt_ssd *ssd, struct ssd_seg
     if (status != MKT_OK)
         return status;
     int reason = allocate(segment);
-    if (reason == ENOSPC || reason == EDQUOT) { /* the disk is smaller than the limit */
+    if (is_full(reason)) { /* the disk is smaller than the limit */
         pthread_mutex_lock(&ssd->lock);
         mkt_ssd_doom_spares_locked(ssd);
         pthread_mutex_unlock(&ssd->lock);
         if (tidy_holding_files(ssd))
             reason = allocate(segment);
     }
+    while (is_full(reason) && shorten(ssd, segment))
+        reason = allocate(segment);
     status =
         reason != 0 ? fail(segment, "allocate", reason, error) : write_header(ssd, segment, error);
     if (status != MKT_OK)

@@ -30,7 +30,9 @@ static enum mkt_status make_folder(const char *user_path, const char *name,
 
     if (length < 0 || (size_t)length >= sizeof(folder->path) || strchr(name, '/') != NULL)
         return mkt_error_set(error, MKT_INVALID, "no folder: %.400s/%.200s", user_path, name);
-    if (mkdir(user_path, 0700) != 0 && errno != EEXIST)
+    if (mkdir(user_path, 0700) == 0) /* a wrong path may be on another disk than was meant */
+        mkt_log_warning("ssd", "%.1000s was made: it wasn't there", user_path);
+    else if (errno != EEXIST)
         return fail("make", user_path, errno, error);
     if (mkdir(folder->path, 0700) != 0 && errno != EEXIST)
         return fail("make", folder->path, errno, error);

@@ -204,6 +204,8 @@ static void print_tier(const json_t *tier)
            mkt_cli_show_size(mkt_cli_number(tier, "moved_out_bytes"), text[0]),
            mkt_cli_show_size(mkt_cli_number(tier, "moved_in_bytes"), text[1]),
            mkt_cli_number(tier, "reads"));
+    if (json_is_string(json_object_get(tier, "failure")))
+        printf("%-16smoving out fails: %s\n", "", mkt_cli_string(tier, "failure"));
 }
 
 static void print_nodes(const json_t *memory)

@@ -121,15 +121,16 @@ static const struct mkt_schema_field resource_fields[] = {
          "memory "
          "runs short, data that nobody has open moves there, and is read from there. Without one, "
          "writers wait when memory is full. What lies there goes with the daemon; it is no copy on "
-         "disk in the sense of mode `both`."},
+         "disk in the sense of mode `both`. A missing folder is made, but not its parent, and the "
+         "log says so."},
     {.key = "ssd_size",
      .kind = MKT_VALUE_SIZE_OR_PERCENT,
      .offset = CONFIG(ssd_bytes),
      .minimum = 16 * MIB,
      .maximum = 1024 * TIB,
      .standard = "50%",
-     .help = "What that tier may hold. A percentage counts from what is free there when the daemon "
-             "starts."},
+     .help = "What that tier may hold, but no more than is free there when the daemon starts. A "
+             "percentage counts from what is free then."},
     {.key = "ssd_least",
      .kind = MKT_VALUE_SIZE,
      .offset = CONFIG(ssd_least_bytes),

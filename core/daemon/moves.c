@@ -5,11 +5,14 @@
 #include "core/base/hash.h"
 #include "core/daemon/daemon.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #define THREADS         4
@@ -157,6 +160,11 @@ static struct mkt_ssd_record record_of(const struct mkt_extent *cold)
         .place = cold->offset, .generation = cold->generation, .bytes = cold->length};
 }
 
+static const char *why_of(const struct job *job)
+{
+    return job->error.text[0] ? job->error.text : mkt_status_text(job->status);
+}
+
 /* Once until it works again: a full disk would fill the log. */
 static void complain(struct mkt_moves *moves, const struct job *job)
 {
@@ -165,9 +173,9 @@ static void complain(struct mkt_moves *moves, const struct job *job)
     if (job->status == MKT_OK || (moves->complained && !job->in))
         return;
     moves->complained |= !job->in;
-    mkt_log_warning("tier", "%" PRIu64 " bytes could not be %s: %s", job->record.bytes,
-                    job->in ? "read back" : "moved out, and are tried again",
-                    job->error.text[0] ? job->error.text : mkt_status_text(job->status));
+    mkt_log_warning("tier", "%" PRIu64 " bytes could not be %s: %s",
+                    job->in ? job->record.bytes : job->memory.length,
+                    job->in ? "read back" : "moved out, and are tried again", why_of(job));
 }
 
 static void finish(struct mkt_moves *moves, struct job *job)
@@ -176,6 +184,8 @@ static void finish(struct mkt_moves *moves, struct job *job)
 
     if (!job->tidies) {
         complain(moves, job);
+        if (!job->in)
+            mkt_market_note_tier(moves->daemon->market, job->status == MKT_OK ? NULL : why_of(job));
         mkt_market_moved(moves->daemon->market, job->move, job->status, &cold, mkt_now_ms());
     }
     job_free(job);
@@ -229,8 +239,12 @@ void mkt_moves_out(struct mkt_moves *moves, uint64_t move, const struct mkt_exte
     struct job *job = job_create(moves, move, memory);
 
     job->status = mkt_ssd_reserve(moves->ssd, memory->length, &job->record);
-    if (job->status == MKT_NO_SPACE)
+    if (job->status == MKT_NO_SPACE) {
         moves->seconds = TIDY_SECONDS; /* what was freed is wanted now */
+        mkt_error_set(&job->error, MKT_NO_SPACE,
+                      "its files have no %" PRIu64 " bytes left within %" PRIu64 " (`ssd_size`)",
+                      memory->length, moves->daemon->limits.tier_bytes);
+    }
     hand_over(moves, job, job->status != MKT_OK);
 }
 
@@ -307,8 +321,27 @@ static bool look_at_disk(const char *folder, struct statvfs *about_out)
     return statvfs(parent, about_out) == 0;
 }
 
+/* What files of a market that was killed hold: they are used again, or go. */
+static uint64_t held_bytes(const char *folder, const char *name)
+{
+    char path[PATH_MAX];
+    struct dirent *entry;
+    struct stat facts;
+    uint64_t bytes = 0;
+
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    DIR *list = opendir(path);
+    while (list && (entry = readdir(list)))
+        if (fstatat(dirfd(list), entry->d_name, &facts, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(facts.st_mode))
+            bytes += (uint64_t)facts.st_blocks * 512;
+    if (list)
+        closedir(list);
+    return bytes;
+}
+
 /* What is free where the folders are, each file system once. */
-static uint64_t free_bytes(const char *const *folders, unsigned count)
+static uint64_t free_bytes(const char *const *folders, unsigned count, const char *name)
 {
     unsigned long seen[MKT_SSD_FOLDERS_MAX];
     unsigned disks = 0, at;
@@ -319,6 +352,7 @@ static uint64_t free_bytes(const char *const *folders, unsigned count)
 
         if (!look_at_disk(folders[i], &about))
             continue;
+        bytes += held_bytes(folders[i], name);
         for (at = 0; at < disks && seen[at] != about.f_fsid; at++)
             ;
         if (at < disks)
@@ -331,15 +365,22 @@ static uint64_t free_bytes(const char *const *folders, unsigned count)
 
 /* A market has one for life, however many workers. */
 static uint64_t limit_of(const struct mkt_daemon *daemon, const char *const *folders,
-                         unsigned count)
+                         unsigned count, const char *name)
 {
     const struct mkt_config *config = &daemon->config;
+    char size[2][32];
 
     if (daemon->limits.tier_bytes > 0)
         return daemon->limits.tier_bytes;
-    if (config->ssd_bytes > 0)
+    uint64_t free = free_bytes(folders, count, name);
+    if (config->ssd_bytes == 0)
+        return free / 100 * config->ssd_percent;
+    if (config->ssd_bytes <= free)
         return config->ssd_bytes;
-    return free_bytes(folders, count) / 100 * config->ssd_percent;
+    mkt_log_warning("tier", "`ssd_size` is %s, but %s are free in %s: that is the limit",
+                    mkt_config_show_size(config->ssd_bytes, size[0], sizeof(size[0])),
+                    mkt_config_show_size(free, size[1], sizeof(size[1])), config->ssd);
+    return free;
 }
 
 static void set_limits(struct mkt_daemon *daemon, uint64_t tier_bytes)
@@ -446,7 +487,8 @@ static enum mkt_status open_ssd(struct mkt_moves *moves, struct mkt_error *error
     const struct mkt_ssd_options options = {.folders = folders,
                                             .folders_count = count,
                                             .name = name,
-                                            .limit_bytes = limit_of(moves->daemon, folders, count),
+                                            .limit_bytes =
+                                                limit_of(moves->daemon, folders, count, name),
                                             .queue_depth = config->ssd_queue_depth};
     if (options.limit_bytes < LIMIT_MIN_BYTES)
         return mkt_error_set(error, MKT_NO_SPACE,

@@ -6,7 +6,7 @@
  *            "resident_bytes","arena_bytes","arenas","no_nodes":null|why,
  *            "nodes":[{"node":null|number,"memory_bytes","cpus","is_bound","arenas","used_bytes","resident_bytes"}]},
  *            "tier":null|{"folders","limit_bytes","used_bytes","file_bytes","high_bytes","low_bytes","uses_direct",
- *            "uses_uring","why_not","moves","moved_out_bytes","moved_in_bytes","reads",
+ *            "uses_uring","why_not","failure":null|text,"moves","moved_out_bytes","moved_in_bytes","reads",
  *            "bytes_per_s","latency_ns","queue_depth","promote_after"},
  *            "waits":[{"for":"memory"|"read"|"version","program","pid","waited_ms","bytes","path","waits_on"}],
  *            "sessions","objects","versions","groups","waiting_opens",
@@ -167,6 +167,8 @@ static json_t *tier_json(const struct mkt_daemon *daemon, const struct mkt_marke
     json_object_set_new(json, "uses_direct", json_boolean(files.uses_direct));
     json_object_set_new(json, "uses_uring", json_boolean(files.uses_uring));
     json_object_set_new(json, "why_not", text_json(files.why_not));
+    json_object_set_new(json, "failure",
+                        usage->tier_failure[0] ? text_json(usage->tier_failure) : json_null());
     json_object_set_new(json, "moves", number_json(usage->moves));
     json_object_set_new(json, "moved_out_bytes", number_json(usage->moved_out_bytes));
     json_object_set_new(json, "moved_in_bytes", number_json(usage->moved_in_bytes));

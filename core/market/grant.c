@@ -322,6 +322,9 @@ static const char *describe_use(struct mkt_market *market)
                                mkt_size_text(market->tier_bytes, size[0]),
                                mkt_size_text(market->limits.tier_bytes, size[1]),
                                mkt_size_text(mkt_tier_reserve(market), size[2]));
+    if (market->tier_failure[0] && at < capacity)
+        at += (size_t)snprintf(text + at, capacity - at, "; moving out fails: %.350s",
+                               market->tier_failure);
     for (int i = 0; i < 3 && largest.object[i] && at < capacity; i++) {
         const char *path = mkt_path_text(largest.object[i]->name.path);
         size_t length = strlen(path);
@@ -389,6 +392,10 @@ static void describe_holder(const struct mkt_market *market, char *text, size_t 
     if (session)
         snprintf(text + at, capacity - (size_t)at, "is open in %s (pid %u)", session->program,
                  session->pid);
+    else if (!mkt_save_is_owed(largest) && market->tier_failure[0])
+        snprintf(text + at, capacity - (size_t)at,
+                 "is the largest; moving out to the tier below memory fails: %.350s",
+                 market->tier_failure);
     else
         snprintf(text + at, capacity - (size_t)at, "%s",
                  mkt_save_is_owed(largest) ? "isn't on disk yet"

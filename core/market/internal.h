@@ -505,6 +505,7 @@ struct mkt_market {
     bool empties;                        /* above the high mark, and not yet below the low one */
     uint64_t leaving_bytes;              /* on their way out */
     uint64_t largest_cold_bytes;         /* of the pieces that ever lay there */
+    char tier_failure[512];              /* why the last move out failed; "": it didn't */
     uint64_t tier_bytes, tier_pause_ms, last_move, last_turn;
     uint64_t moved_out_bytes, moved_in_bytes, fetches;
     uint64_t now_ms;           /* of the call in hand */
@@ -742,8 +743,8 @@ struct version *mkt_stream_pick(const struct group *group, const struct object *
 uint64_t mkt_stream_deliver(const struct group *group, struct version *version);
 /* The end of a reading group: its version is read if all its ranks closed it. */
 void mkt_stream_leave(struct mkt_market *market, struct group *group);
-/* Nothing more is to come, and the reader was there before that was so, or comes for the first time:
- * a program that starts after another one of its name was told waits for what begins anew. */
+/* Nothing more is to come, and the reader was there before that was so, or comes for the first
+ * time: a program that starts after another one of its name was told waits for what begins anew. */
 bool mkt_stream_is_over(const struct mkt_market *market, const struct group *reader,
                         const struct object *object);
 /* The reader is told so. */

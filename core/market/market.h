@@ -146,6 +146,8 @@ void mkt_market_no_pages(struct mkt_market *market, uint64_t session, uint64_t r
 /* A move ended: MKT_OK (of one out of memory: where the piece lies now), or why it failed. */
 void mkt_market_moved(struct mkt_market *market, uint64_t move, enum mkt_status status,
                       const struct mkt_extent *cold, uint64_t now_ms);
+/* Why the last move out failed, for messages to users; NULL: it didn't. */
+void mkt_market_note_tier(struct mkt_market *market, const char *failure);
 /* After a restart: asks again for what was under way. */
 void mkt_market_move_again(struct mkt_market *market);
 /* Where a piece of a version is now: in memory if it is there. False: there is no such piece. */
@@ -188,8 +190,9 @@ struct mkt_market_usage {
     uint64_t added_bytes, read_opens; /* since the start: data of pieces; versions opened to read */
     uint64_t tier_limit_bytes, tier_bytes; /* what lies in the tier */
     uint64_t moved_out_bytes, moved_in_bytes,
-        fetches;    /* since the start; of these, reads of a part */
-    uint32_t moves; /* under way */
+        fetches;              /* since the start; of these, reads of a part */
+    uint32_t moves;           /* under way */
+    const char *tier_failure; /* the market's; what mkt_market_note_tier said, "" for nothing */
 };
 /* Costs the same however much there is: it is asked after each message. */
 void mkt_market_usage(const struct mkt_market *market, struct mkt_market_usage *usage_out);

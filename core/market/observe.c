@@ -33,6 +33,7 @@ void mkt_market_usage(const struct mkt_market *market, struct mkt_market_usage *
         .moved_in_bytes = market->moved_in_bytes,
         .fetches = market->fetches,
         .moves = market->moves_begun,
+        .tier_failure = market->tier_failure,
         .publishes = market->publishes,
         .withdrawals = market->withdrawals,
         .requests = market->requests,

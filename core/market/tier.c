@@ -658,6 +658,11 @@ void mkt_market_moved(struct mkt_market *market, uint64_t id, enum mkt_status st
     mkt_record_done(market);
 }
 
+void mkt_market_note_tier(struct mkt_market *market, const char *failure)
+{
+    snprintf(market->tier_failure, sizeof(market->tier_failure), "%s", failure ? failure : "");
+}
+
 void mkt_market_move_again(struct mkt_market *market)
 {
     struct move *move;

@@ -44,6 +44,7 @@ more_than_memory() {
     has_moved 100000000 || fail "$(market_value tier.moved_out_bytes) bytes moved out"
     check_files 12
     (($(market_value memory.used_bytes) <= 64 << 20)) || fail "more than its memory is in use"
+    grep -q "warning.*$PWD/ssd was made" "$H5MARKET_DIR/h5marketd.log" || fail "the folder came without a word"
     h5market stat f1.h5 >out
     says "below    15.3 MiB"
     run 0 h5market save f2.h5 saved.h5
@@ -179,25 +180,68 @@ everything_full() {
     one "create k.h5" "make d $N" "putall d 4" close "open k.h5" "check d 4"
 }
 
-disk_full() {
+# disk SIZE: one at ./ssd, until end_disk.
+disk() {
     mkdir ssd
-    mount -t tmpfs -o size=24m none ssd 2>/dev/null || {
-        echo "disk_full: not run, since it takes a mount of its own"
-        return
+    mount -t tmpfs -o "size=$1" none ssd 2>/dev/null || {
+        echo "${FUNCNAME_OF_CASE}: not run, since it takes a mount of its own"
+        return 1
     }
-    rules 48MiB "full_timeout: 3s"
-    write_files 3
-    any_more=0
+}
+end_disk() {
+    run 0 h5market stop --discard
+    until_true 5 umount ssd || fail "the disk is in use"
+}
+moving_fails() { [[ $(market_value tier.failure) != None ]]; }
+moving_works() { ! moving_fails; }
+
+# Others fill the disk.
+disk_full() {
+    disk 300m || return
+    rules 48MiB "full_timeout: 3s" "ssd_size: 295MiB"
+    run 0 h5market start
+    head -c 32M /dev/zero >ssd/of-others # beside the first segment
+    write_files 17
     run any "$H5DO" "create h.h5" "make d $N" "putall d 8" "close" "create i.h5" "make d $N" "putall d 8" close \
         "create j.h5" "make d $N" "putall d 8" close
-    says "the market is full"
+    says "the market is full" "moving out fails: $PWD/ssd" "is full" "No space left on device"
+    run 0 h5market stat
+    says "moving out fails: $PWD/ssd"
+    moving_fails || fail "h5market stat --json doesn't say that it fails"
     grep -q "could not be moved out.*tried again" "$H5MARKET_DIR/h5marketd.log" || fail "the log says nothing"
-    check_files 3
-    run 0 h5market rm -q f1.h5 f2.h5
+    check_files 17
+    rm ssd/of-others
+    until_true 5 moving_works || fail "it goes on failing"
     one "create k.h5" "make d $N" "putall d 4" close "open k.h5" "check d 4"
-    run 0 h5market stop --discard
-    sleep 0.5
-    umount ssd
+    run 0 h5market stat
+    says_not "moving out fails"
+    end_disk
+}
+
+# The limit is more than there is, and a segment as usual is, too.
+disk_small() {
+    disk 96m || return
+    rules 64MiB "ssd_size: 2GiB"
+    write_files 8
+    has_moved $((4 * N * 8)) || fail "$(market_value tier.moved_out_bytes) bytes moved out"
+    (($(market_value tier.limit_bytes) <= 96 << 20)) || fail "the limit is more than the disk has"
+    grep -q "warning.*ssd_size. is 2 GiB, but 9[56].* MiB are free" "$H5MARKET_DIR/h5marketd.log" || fail "the log says nothing"
+    h5market stat >out
+    says_not "moving out fails"
+    check_files 8
+    end_disk
+}
+
+folder_goes() {
+    rules 48MiB "full_timeout: 3s"
+    run 0 h5market start
+    rm -r ssd
+    write_files 17 # as much as the file holds that is open
+    run any "$H5DO" "create h.h5" "make d $N" "putall d 8" "close" "create i.h5" "make d $N" "putall d 8" close
+    says "the market is full" "moving out fails: can't make $PWD/ssd/" "No such file or directory"
+    run 0 h5market stat
+    says "moving out fails: can't make $PWD/ssd/"
+    check_files 17
 }
 
 # Bytes that changed on the disk are an error, for that file alone.
