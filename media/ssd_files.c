@@ -73,20 +73,27 @@ static bool tidy_holding_files(struct mkt_ssd *ssd)
     return any;
 }
 
+/* fallocate; returns an errno value. */
+static int change_space(const struct ssd_segment *segment, int mode, uint64_t from, uint64_t bytes)
+{
+    int result;
+
+    do
+        result = fallocate(segment->file.fd, mode, (off_t)from, (off_t)bytes);
+    while (result != 0 && errno == EINTR);
+    return result == 0 ? 0 : errno;
+}
+
 /* ---- holes ---- */
 
 /* So that the disk's room comes back while others of the segment are needed. */
 static void punch(struct mkt_ssd *ssd, const struct ssd_hole *hole)
 {
     struct ssd_segment *segment = hole->segment;
-    int result;
 
     (void)mkt_fault_point("ssd.before-punch");
-    do
-        result = fallocate(segment->file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                           (off_t)hole->from, (off_t)hole->bytes);
-    while (result != 0 && errno == EINTR);
-    int reason = result == 0 ? 0 : errno;
+    int reason =
+        change_space(segment, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, hole->from, hole->bytes);
     (void)mkt_fault_point("ssd.punched");
     pthread_mutex_lock(&ssd->lock);
     if (reason == 0)
@@ -122,10 +129,15 @@ void mkt_ssd_tidy(struct mkt_ssd *ssd)
 
 /* ---- a file for a segment ---- */
 
+static bool is_full(int reason)
+{
+    return reason == ENOSPC || reason == EDQUOT;
+}
+
 static enum mkt_status fail(const struct ssd_segment *segment, const char *what, int reason,
                             struct mkt_error *error)
 {
-    if (reason == ENOSPC || reason == EDQUOT)
+    if (is_full(reason))
         return mkt_error_set(error, MKT_NO_SPACE,
                              "%.700s is full: no %llu bytes for a segment (%s); make room there, "
                              "or lower the limit",
@@ -188,15 +200,12 @@ static enum mkt_status rename_file(struct ssd_segment *segment, struct mkt_error
  * write. Returns an errno value. */
 static int allocate(const struct ssd_segment *segment)
 {
-    int result;
+    int reason = change_space(segment, 0, 0, segment->bytes);
 
-    do
-        result = fallocate(segment->file.fd, 0, 0, (off_t)segment->bytes);
-    while (result != 0 && errno == EINTR);
-    if (result != 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
-        result = ftruncate(segment->file.fd, (off_t)segment->bytes);
-    if (result != 0)
-        return errno;
+    if (reason == EOPNOTSUPP || reason == ENOSYS)
+        reason = ftruncate(segment->file.fd, (off_t)segment->bytes) == 0 ? 0 : errno;
+    if (reason != 0)
+        return reason;
     return mkt_fault_point("ssd.allocated") == MKT_NO_SPACE ? ENOSPC : 0;
 }
 
@@ -222,11 +231,6 @@ static bool shorten(struct mkt_ssd *ssd, struct ssd_segment *segment)
     segment->bytes = bytes;
     pthread_mutex_unlock(&ssd->lock);
     return is_shorter;
-}
-
-static bool is_full(int reason)
-{
-    return reason == ENOSPC || reason == EDQUOT;
 }
 
 static enum mkt_status write_header(struct mkt_ssd *ssd, struct ssd_segment *segment,

@@ -189,7 +189,7 @@ error_t mkt_cli_parse_files(int key, struct argp_state *state, struct mkt_cli_fi
         files->count = state->argc - state->next;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "no FILE given");
+        argp_error(state, "no %s given", files->what ? files->what : "FILE");
         return EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -110,6 +110,7 @@ void mkt_cli_parse(const struct argp *argp, unsigned flags, int argc, char **arg
 error_t mkt_cli_parse_no_argument(int key, struct argp_state *state);
 /* What argp asks a command of one or more FILEs. */
 struct mkt_cli_files {
+    const char *what; /* for messages; NULL: "FILE" */
     char **list;
     int count;
 };

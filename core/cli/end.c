@@ -2,14 +2,12 @@
 /* `h5market end`: a stream has no more versions. */
 #include "core/cli/cli.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 struct options {
     bool quiet;
-    char **names;
-    int count;
+    struct mkt_cli_files files;
 };
 
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -20,15 +18,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'q':
         options->quiet = true;
         return 0;
-    case ARGP_KEY_ARGS:
-        options->names = state->argv + state->next;
-        options->count = state->argc - state->next;
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "no PATTERN or FILE given");
-        return EINVAL;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return mkt_cli_parse_files(key, state, &options->files);
     }
 }
 
@@ -71,14 +62,14 @@ static int end(struct mkt_client *client, const char *name, bool quiet)
 
 int mkt_cli_end(int argc, char **argv)
 {
-    struct options options = {0};
+    struct options options = {.files = {.what = "PATTERN or FILE"}};
     struct mkt_client *client;
     mkt_cli_parse(&argp, 0, argc, argv, &options);
     int result = mkt_cli_connect(false, NULL, &client);
     if (result != MKT_CLI_OK)
         return result;
-    for (int i = 0; i < options.count; i++) {
-        int one = end(client, options.names[i], options.quiet);
+    for (int i = 0; i < options.files.count; i++) {
+        int one = end(client, options.files.list[i], options.quiet);
         result = result ? result : one;
     }
     mkt_client_destroy(client);

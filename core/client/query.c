@@ -48,15 +48,22 @@ static enum mkt_status query_parts(struct mkt_client *client, struct mkt_msg *re
     return MKT_OK;
 }
 
+/* Where the path leads, for a request; NULL: an empty place. */
+static enum mkt_status find_place(struct mkt_client *client, const char *path,
+                                  struct mkt_place *place_out, struct mkt_error *error)
+{
+    *place_out = (struct mkt_place){0};
+    enum mkt_status status = mkt_client_check(client, error);
+    return status == MKT_OK && path != NULL ? mkt_place_init(place_out, path, error) : status;
+}
+
 enum mkt_status mkt_client_query(struct mkt_client *client, enum mkt_query what, const char *path,
                                  char **json_out, struct mkt_error *error)
 {
     struct mkt_msg request = {.type = MKT_MSG_QUERY, .query = {.what = what}};
-    struct mkt_place place = {0};
+    struct mkt_place place;
     char *text = NULL;
-    enum mkt_status status = mkt_client_check(client, error);
-    if (status == MKT_OK && path != NULL)
-        status = mkt_place_init(&place, path, error);
+    enum mkt_status status = find_place(client, path, &place, error);
     if (status != MKT_OK)
         return status;
     if (path != NULL)
@@ -92,9 +99,7 @@ enum mkt_status mkt_client_withdraw(struct mkt_client *client, const char *path,
 {
     struct mkt_place place;
     uint64_t versions = 0;
-    enum mkt_status status = mkt_client_check(client, error);
-    if (status == MKT_OK)
-        status = mkt_place_init(&place, path, error);
+    enum mkt_status status = find_place(client, path, &place, error);
     if (status != MKT_OK)
         return status;
     status = request_withdrawal(client, &place, NULL, &versions, error);
@@ -118,9 +123,7 @@ enum mkt_status mkt_client_withdraw_replaced(struct mkt_client *client, const ch
 {
     struct mkt_place place;
     uint64_t versions;
-    enum mkt_status status = mkt_client_check(client, error);
-    if (status == MKT_OK)
-        status = mkt_place_init(&place, path, error);
+    enum mkt_status status = find_place(client, path, &place, error);
     if (status != MKT_OK)
         return status;
     status = request_withdrawal(client, &place, object, &versions, error);
@@ -134,8 +137,7 @@ void mkt_client_withdraw_unheard(struct mkt_client *client, const char *path)
     struct mkt_msg request = {.type = MKT_MSG_WITHDRAW};
     struct mkt_place place;
     struct mkt_error error;
-    if (mkt_client_check(client, &error) != MKT_OK ||
-        mkt_place_init(&place, path, &error) != MKT_OK)
+    if (find_place(client, path, &place, &error) != MKT_OK)
         return;
     mkt_place_name(&place, &request.withdraw.name);
     if (mkt_link_queue(&client->link, &request, &error) == MKT_OK)
@@ -147,10 +149,8 @@ enum mkt_status mkt_client_end(struct mkt_client *client, const char *path, cons
                                uint64_t *streams_out, struct mkt_error *error)
 {
     struct mkt_msg reply, request = {.type = MKT_MSG_END};
-    struct mkt_place place = {0};
-    enum mkt_status status = mkt_client_check(client, error);
-    if (status == MKT_OK && path != NULL)
-        status = mkt_place_init(&place, path, error);
+    struct mkt_place place;
+    enum mkt_status status = find_place(client, path, &place, error);
     if (status != MKT_OK)
         return status;
     if (path != NULL)

@@ -454,30 +454,13 @@ static struct group_array *find_array(struct group *group, uint64_t identity)
     return array;
 }
 
-static struct held_piece *find_stamp(const struct group_array *array, uint64_t stamp,
-                                     uint32_t *at_out)
-{
-    uint32_t low = 0, high = array->count;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (array->piece[middle]->stamp < stamp)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    *at_out = low;
-    return low < array->count && array->piece[low]->stamp == stamp ? array->piece[low] : NULL;
-}
-
 /* Has another rank the last word somewhere in the piece's bounding box? A piece that is no longer
  * its own to change (published, or never added) counts as overtaken. */
 static bool is_superseded(const struct group_array *array, uint32_t rank, uint64_t stamp)
 {
     struct mkt_piece own, other;
     uint32_t at;
-    struct held_piece *piece = find_stamp(array, stamp, &at);
+    struct held_piece *piece = mkt_piece_by_stamp(array->piece, array->count, stamp, &at);
 
     if (!piece || piece->published || piece->rank != rank || mkt_piece_parse(piece, &own) != MKT_OK)
         return true;

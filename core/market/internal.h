@@ -672,6 +672,10 @@ const struct withdrawn *mkt_withdrawn_find(const struct mkt_market *market,
 struct held_piece *mkt_piece_hold(const struct mkt_piece *piece, uint32_t element_bytes,
                                   uint32_t rank);
 void mkt_piece_drop(struct mkt_market *market, struct held_piece *piece);
+/* The one with the stamp, of `count` in the order of their stamps; or NULL. at_out: where it is or
+ * would be; it may be NULL. */
+struct held_piece *mkt_piece_by_stamp(struct held_piece *const *pieces, uint32_t count,
+                                      uint64_t stamp, uint32_t *at_out);
 /* Data and table, wherever they are. */
 static inline uint64_t mkt_piece_bytes(const struct held_piece *piece)
 {

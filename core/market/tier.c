@@ -432,18 +432,8 @@ static struct held_piece *find_piece(const struct version *version, uint64_t ide
                                      uint64_t stamp)
 {
     const struct version_array *array = mkt_version_array(version, identity, 0);
-    uint32_t low = 0, high = array ? array->count : 0;
 
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (array->piece[middle]->stamp < stamp)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return array && low < array->count && array->piece[low]->stamp == stamp ? array->piece[low]
-                                                                            : NULL;
+    return array ? mkt_piece_by_stamp(array->piece, array->count, stamp, NULL) : NULL;
 }
 
 static bool spans_are_valid(const struct mkt_span *spans, uint32_t count, uint64_t length)

@@ -30,6 +30,24 @@ struct held_piece *mkt_piece_hold(const struct mkt_piece *piece, uint32_t elemen
     return held;
 }
 
+struct held_piece *mkt_piece_by_stamp(struct held_piece *const *pieces, uint32_t count,
+                                      uint64_t stamp, uint32_t *at_out)
+{
+    uint32_t low = 0, high = count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (pieces[middle]->stamp < stamp)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (at_out)
+        *at_out = low;
+    return low < count && pieces[low]->stamp == stamp ? pieces[low] : NULL;
+}
+
 void mkt_piece_stamp(struct held_piece *piece, uint64_t stamp)
 {
     struct mkt_piece_record_wire *head = (struct mkt_piece_record_wire *)piece->record;

@@ -9,10 +9,7 @@
 mode=market
 . "$(dirname "$0")/../vol/h5do.sh"
 
-rules() { # TEXT
-    printf 'files:\n%s\n' "$1" >rules.yaml
-    export H5MARKET_CONFIG=$PWD/rules.yaml
-}
+rules() { configure files: "$1"; } # TEXT
 native() { env -u HDF5_VOL_CONNECTOR "$@"; }
 last_step() { sed -n 's/^step \([0-9]*\).*/\1/p' "$1" | tail -n 1; }
 reached() { [[ $(last_step "$1") -ge $2 ]]; }

@@ -8,10 +8,6 @@
 mode=market
 . "$(dirname "$0")/../vol/h5do.sh"
 
-rules() { # TEXT
-    printf '%s\n' "$1" >rules.yaml
-    export H5MARKET_CONFIG=$PWD/rules.yaml
-}
 mpi() { # RANKS CALL...: the command for it
     command=("$MKT_MPIEXEC" -n "$1" "$H5DO_MPI" "access world" "${@:2}")
 }
@@ -32,7 +28,7 @@ reads() { # FILE STEP...
 
 # Two write, three read behind them; the queue holds the writers back.
 two_to_three() {
-    rules 'files: [{match: x.h5, mode: memory, queue: 2, end: 8, wait: 30, deliver: all}]'
+    configure 'files: [{match: x.h5, mode: memory, queue: 2, end: 8, wait: 30, deliver: all}]'
     local calls=()
     reads x.h5 {1..8}
     mpi 3 "${calls[@]}" "! open x.h5"
@@ -47,7 +43,7 @@ two_to_three() {
 
 # Two groups with one name share the versions: each is read by one of them.
 groups_share_a_name() {
-    rules 'files: [{match: x.h5, mode: memory, queue: 9, end: 4, deliver: next}]'
+    configure 'files: [{match: x.h5, mode: memory, queue: 9, end: 4, deliver: next}]'
     local calls=()
     writes x.h5 1 2 3 4
     mpi 2 "${calls[@]}"
@@ -65,7 +61,7 @@ groups_share_a_name() {
 
 # A rank dies with a version open: the next group gets that one again.
 dead_rank_has_not_read() {
-    rules 'files: [{match: x.h5, mode: memory, queue: 9, deliver: all}]'
+    configure 'files: [{match: x.h5, mode: memory, queue: 9, deliver: all}]'
     local calls=()
     writes x.h5 1 2
     mpi 2 "${calls[@]}"
@@ -80,7 +76,7 @@ dead_rank_has_not_read() {
 
 # The whole group waits for a place, and one line says so.
 group_waits_for_a_place() {
-    rules 'files: [{match: x.h5, mode: memory, queue: 1, queue_timeout: 20s}]'
+    configure 'files: [{match: x.h5, mode: memory, queue: 1, queue_timeout: 20s}]'
     local calls=()
     writes x.h5 1 2
     mpi 2 "${calls[@]}"
@@ -93,7 +89,7 @@ group_waits_for_a_place() {
 
 # Readers wait for a file whose writers wait themselves, and ask again and again.
 group_waits_for_a_waiting_writer() {
-    rules 'files: [{match: "s*.h5", mode: memory, queue: 1, queue_timeout: 30s, wait: 30}]'
+    configure 'files: [{match: "s*.h5", mode: memory, queue: 1, queue_timeout: 30s, wait: 30}]'
     local calls=()
     writes s1.h5 1
     writes s2.h5 2

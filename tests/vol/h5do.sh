@@ -31,6 +31,11 @@ run() {
     [[ $wanted == any ]] || ((status == wanted)) || fail "${*:0:300} ended with $status, not $wanted"
 }
 
+# configure LINE...: for all that follows.
+configure() {
+    printf '%s\n' "$@" >rules.yaml
+    export H5MARKET_CONFIG=$PWD/rules.yaml
+}
 one() { run 0 "$H5DO" "$@"; }           # one process
 job() { # RANKS CALL...: an MPI job
     local ranks=$1

@@ -10,10 +10,7 @@ mode=market
 . "$(dirname "$0")/h5do.sh"
 
 native() { env -u HDF5_VOL_CONNECTOR "$@"; }
-rules() { # TEXT
-    printf 'files:\n%s\n' "$1" >rules.yaml
-    export H5MARKET_CONFIG=$PWD/rules.yaml
-}
+rules() { configure files: "$1"; } # TEXT
 inode() { stat -c %i "$1"; }
 holds() { h5market stat "$1" >/dev/null 2>&1; }
 holds_not() { ! holds "$1"; }

@@ -10,10 +10,6 @@ mode=market
 . "$(dirname "$0")/h5do.sh"
 reader_py=$MKT_SOURCE_DIR/h5examples/stream_reader.py
 
-rules() { # TEXT
-    printf '%s\n' "$1" >rules.yaml
-    export H5MARKET_CONFIG=$PWD/rules.yaml
-}
 connector() { # OPTIONS COMMAND...
     HDF5_VOL_CONNECTOR="market $1" "${@:2}"
 }
@@ -39,7 +35,7 @@ knows() { h5market stat out.h5 2>/dev/null | grep -q "^$1 "; }
 
 # A fast reader in C, a slow one in Python, and a writer that is faster than both.
 unequal_rates() {
-    rules 'files: [{match: out.h5, mode: memory, queue: 3, readers: 2, end: exit}]'
+    configure 'files: [{match: out.h5, mode: memory, queue: 3, readers: 2, end: exit}]'
     follow fast "deliver=all reader=fast wait=30" "$READER" out.h5
     if has_python; then
         follow slow "deliver=all reader=slow wait=30" "$MKT_PYTHON" "$reader_py" out.h5 30
@@ -55,7 +51,7 @@ unequal_rates() {
 
 # The same where the files go to disk, too.
 on_disk_as_well() {
-    rules 'files: [{match: out.h5, mode: both, queue: 2, end: 12}]'
+    configure 'files: [{match: out.h5, mode: both, queue: 2, end: 12}]'
     follow reader "deliver=next wait=30" "$READER" out.h5 20
     run 0 "$WRITER" out.h5 12 30
     finished reader 0
@@ -66,7 +62,7 @@ on_disk_as_well() {
 }
 
 every_third() {
-    rules 'files: [{match: out.h5, mode: memory, queue: 20, readers: 2, end: 10}]'
+    configure 'files: [{match: out.h5, mode: memory, queue: 20, readers: 2, end: 10}]'
     run 0 "$WRITER" out.h5 10
     follow third "deliver=every:3 reader=third" "$READER" out.h5
     finished third 0
@@ -85,7 +81,7 @@ late_reader_is_told_what_it_missed() {
 }
 
 rules_name_the_reader() {
-    rules 'files: [{match: out.h5, mode: memory, queue: 5, readers: 2, end: 4, deliver: every 2, reader: thinned}]'
+    configure 'files: [{match: out.h5, mode: memory, queue: 5, readers: 2, end: 4, deliver: every 2, reader: thinned}]'
     run 0 "$WRITER" out.h5 4
     follow ruled "" "$READER" out.h5
     finished ruled 0
@@ -98,7 +94,7 @@ rules_name_the_reader() {
 }
 
 full_queue_says_whom_the_writer_waits_for() {
-    rules 'files: [{match: out.h5, mode: memory, queue: 2, queue_timeout: 5s}]'
+    configure 'files: [{match: out.h5, mode: memory, queue: 2, queue_timeout: 5s}]'
     local reader
     follow reader "deliver=next reader=slow wait=30" "$READER" out.h5 60000
     reader=$(process_of reader)
@@ -114,7 +110,7 @@ full_queue_says_whom_the_writer_waits_for() {
 }
 
 queue_does_not_wait_for_the_dead() {
-    rules 'reader_grace: 1s
+    configure 'reader_grace: 1s
 files: [{match: out.h5, mode: memory, queue: 2, queue_timeout: 20s}]'
     run 0 "$WRITER" out.h5 1
     connector "deliver=next reader=mortal" timeout -s KILL 1 "$READER" out.h5 >/dev/null 2>&1
@@ -128,7 +124,7 @@ files: [{match: out.h5, mode: memory, queue: 2, queue_timeout: 20s}]'
 
 # What it had open when it was killed it gets again, and all the rest.
 killed_reader_goes_on_where_it_was() {
-    rules 'files: [{match: out.h5, mode: memory, queue: 50, end: 6}]'
+    configure 'files: [{match: out.h5, mode: memory, queue: 50, end: 6}]'
     run 0 "$WRITER" out.h5 6
     follow first "deliver=all reader=r" "$READER" out.h5 400
     until_true 10 grep -q "step 3" first.out || fail "the reader got nothing"
@@ -141,7 +137,7 @@ killed_reader_goes_on_where_it_was() {
 
 # The daemon's worker dies, another one goes on: positions stay.
 killed_daemon_keeps_the_positions() {
-    rules 'files: [{match: out.h5, mode: memory, queue: 50, end: 8}]'
+    configure 'files: [{match: out.h5, mode: memory, queue: 50, end: 8}]'
     run 0 "$WRITER" out.h5 4
     follow reader "deliver=all reader=r wait=30" "$READER" out.h5 100
     until_true 10 grep -q "step 2" reader.out || fail "the reader got nothing"
@@ -154,7 +150,7 @@ killed_daemon_keeps_the_positions() {
 
 # Each file of a set is read by its own name; the queue counts all of them.
 set_of_files() {
-    rules 'files: [{match: "plt*.h5", mode: memory, queue: 2, queue_timeout: 1s, end: exit, wait: 20, deliver: next}]'
+    configure 'files: [{match: "plt*.h5", mode: memory, queue: 2, queue_timeout: 1s, end: exit, wait: 20, deliver: next}]'
     one "create plt1.h5" "make d 10" "put d 1" "close" "create plt2.h5" "make d 10" "put d 2" "close" "! create plt3.h5" \
         "exit"
     one "open plt1.h5" "check d 1" "close"
@@ -166,7 +162,7 @@ set_of_files() {
 
 # While a writer waits for its place the entry of its file stays the same one.
 set_waits_with_one_entry() {
-    rules 'files: [{match: "plt*.h5", mode: memory, queue: 1, queue_timeout: 20s}]'
+    configure 'files: [{match: "plt*.h5", mode: memory, queue: 1, queue_timeout: 20s}]'
     background writer "$H5DO" "create plt1.h5" "make d 10" "put d 1" "close" "excl plt2.h5" "make d 10" "put d 2" "close"
     await plt2.h5
     local entry
@@ -177,14 +173,14 @@ set_waits_with_one_entry() {
     one "open plt1.h5" "check d 1" "close"
     finished writer 0
     one "open plt2.h5" "check d 2" "close"
-    rules 'files: [{match: "plt*.h5", mode: memory, queue: 1, queue_timeout: 1s}]'
+    configure 'files: [{match: "plt*.h5", mode: memory, queue: 1, queue_timeout: 1s}]'
     one "create plt3.h5" "close" "! excl plt4.h5"
     [[ -e plt4.h5 ]] && fail "an entry is left of a file that wasn't created"
 }
 
 # The same pattern, in two folders: neither the queue nor `keep` counts the other one's.
 folders_are_apart() {
-    rules 'files:
+    configure 'files:
 - {match: out.h5, mode: memory, queue: 2, queue_timeout: 5s, end: exit}
 - {match: "plt*.h5", mode: memory, keep: 2}'
     local folder
@@ -207,7 +203,7 @@ folders_are_apart() {
 
 # Without `readers` a version waits for all who go through the stream.
 all_who_are_there_read() {
-    rules 'files: [{match: out.h5, mode: memory, queue: 2, end: exit}]'
+    configure 'files: [{match: out.h5, mode: memory, queue: 2, end: exit}]'
     follow fast "deliver=next reader=fast wait=30" "$READER" out.h5
     follow slow "deliver=next reader=slow wait=30" "$READER" out.h5 40
     sleep 0.5
@@ -220,7 +216,7 @@ all_who_are_there_read() {
 
 # The end of one run isn't that of the next, whose reader may start first.
 second_run() {
-    rules 'files: [{match: out.h5, mode: memory, queue: 2, end: exit, deliver: next, writer_timeout: 1s}]'
+    configure 'files: [{match: out.h5, mode: memory, queue: 2, end: exit, deliver: next, writer_timeout: 1s}]'
     local i
     for i in 1 2 3; do
         follow "reader$i" "wait=30" "$READER" out.h5
@@ -259,7 +255,7 @@ end_by_hand() {
 
 python_sees_the_end() {
     has_python || return 0
-    rules 'files: [{match: out.h5, mode: memory, queue: 9, end: 2}]'
+    configure 'files: [{match: out.h5, mode: memory, queue: 9, end: 2}]'
     run 0 "$WRITER" out.h5 2
     cat >end.py <<'PYTHON'
 import errno, h5py
@@ -279,7 +275,7 @@ PYTHON
 }
 
 stat_shows_the_readers() {
-    rules 'files: [{match: out.h5, mode: memory, queue: 9, readers: 2}]'
+    configure 'files: [{match: out.h5, mode: memory, queue: 9, readers: 2}]'
     run 0 "$WRITER" out.h5 4
     connector "deliver=next reader=r" "$H5DO" "open out.h5" "close" "open out.h5" "close" >/dev/null 2>&1
     run 0 h5market stat out.h5
@@ -292,7 +288,7 @@ wrong_options() {
         run 1 env HDF5_VOL_CONNECTOR="market $option" "$H5DO" "open out.h5"
         says "needs a value"
     done
-    rules 'files: [{match: out.h5, until: read}]'
+    configure 'files: [{match: out.h5, until: read}]'
     run 1 "$H5DO" "create out.h5"
     says "'read' isn't a value of 'until': it takes consumed"
 }

@@ -14,12 +14,11 @@ N=2000000
 # rules MEMORY [LINE...]: a market with a tier in ./ssd; a line takes the place of the one with its key.
 rules() {
     local line
-    printf '%s\n' "memory: $1" "ssd: $PWD/ssd" "ssd_size: 1GiB" "high_watermark: 50" "low_watermark: 30" \
-        "promote_after: 0" "full_timeout: 20s" 'files: [{match: "**", mode: memory}]' >rules.yaml
+    configure "memory: $1" "ssd: $PWD/ssd" "ssd_size: 1GiB" "high_watermark: 50" "low_watermark: 30" \
+        "promote_after: 0" "full_timeout: 20s" 'files: [{match: "**", mode: memory}]'
     for line in "${@:2}"; do
         sed -i "s|^${line%%:*}: .*|$line|" rules.yaml
     done
-    export H5MARKET_CONFIG=$PWD/rules.yaml
 }
 write_one() { one "create f$1.h5" "make d $N" "putall d $1" close; }
 write_files() { # COUNT
@@ -263,8 +262,7 @@ corrupt() {
 
 # What the rules say where there is no room and no tier.
 full_rules() { # RULE
-    printf '%s\n' "memory: 40MiB" "full_timeout: 20s" "files: [{match: \"**\", mode: memory, $1}]" >rules.yaml
-    export H5MARKET_CONFIG=$PWD/rules.yaml
+    configure "memory: 40MiB" "full_timeout: 20s" "files: [{match: \"**\", mode: memory, $1}]"
 }
 full_fails() {
     full_rules "on_full: fail"

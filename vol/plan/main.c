@@ -52,17 +52,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'a':
         options->all = true;
         return 0;
-    case ARGP_KEY_ARG:
-        if (state->arg_num > 1)
-            argp_error(state, "too many arguments");
-        *(state->arg_num ? &options->dataset : &options->file) = argument;
-        return 0;
-    case ARGP_KEY_END:
-        if (state->arg_num < 2)
-            argp_error(state, "FILE and DATASET are needed");
-        return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return mkt_opened_parse_two(key, argument, state, "FILE and DATASET", &options->file,
+                                    &options->dataset);
     }
 }
 

@@ -49,17 +49,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'n':
         options->version = mkt_opened_parse_version(argument, state);
         return 0;
-    case ARGP_KEY_ARG:
-        if (state->arg_num > 1)
-            argp_error(state, "too many arguments");
-        *(state->arg_num ? &options->path : &options->file) = argument;
-        return 0;
-    case ARGP_KEY_END:
-        if (state->arg_num < 2)
-            argp_error(state, "FILE and PATH are needed");
-        return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return mkt_opened_parse_two(key, argument, state, "FILE and PATH", &options->file,
+                                    &options->path);
     }
 }
 

@@ -36,6 +36,24 @@ uint64_t mkt_opened_parse_version(const char *argument, struct argp_state *state
     return version;
 }
 
+error_t mkt_opened_parse_two(int key, char *argument, struct argp_state *state, const char *names,
+                             const char **first_out, const char **second_out)
+{
+    switch (key) {
+    case ARGP_KEY_ARG:
+        if (state->arg_num > 1)
+            argp_error(state, "too many arguments");
+        *(state->arg_num ? second_out : first_out) = argument;
+        return 0;
+    case ARGP_KEY_END:
+        if (state->arg_num < 2)
+            argp_error(state, "%s are needed", names);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
 int mkt_opened_complain(const struct mkt_error *error)
 {
     fprintf(stderr, "%s: %s\n", program_invocation_name,

@@ -29,6 +29,9 @@ hid_t mkt_opened_access_list(void);
 
 /* The argument of --version; ends with a usage error. */
 uint64_t mkt_opened_parse_version(const char *argument, struct argp_state *state);
+/* What argp asks a program of two arguments, its options aside; `names` are they, for messages. */
+error_t mkt_opened_parse_two(int key, char *argument, struct argp_state *state, const char *names,
+                             const char **first_out, const char **second_out);
 /* Prints an error. Returns MKT_EXIT_FAILED. */
 int mkt_opened_complain(const struct mkt_error *error);
 
