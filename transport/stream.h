@@ -17,6 +17,7 @@
 #define MKT_STREAM_AVAILABLE 1
 #define MKT_STREAM_LINE      64
 #define MKT_STREAM_AHEAD     1024 /* bytes that the prefetch runs ahead */
+#define MKT_STREAM_PAGE      4096 /* where the processor's own prefetch ends */
 
 static inline void mkt_stream_line(char *to, const char *from)
 {
@@ -31,6 +32,17 @@ static inline void mkt_stream_line(char *to, const char *from)
     _mm_stream_si128((__m128i *)(to + 48), d);
 }
 
+/* Two pages in turns: while one waits for its address or its line, the other goes on. */
+static inline void mkt_stream_two_pages(char *to, const char *from)
+{
+    for (size_t at = 0; at < MKT_STREAM_PAGE; at += MKT_STREAM_LINE) {
+        _mm_prefetch(from + 2 * MKT_STREAM_PAGE + at, _MM_HINT_T0);
+        mkt_stream_line(to + at, from + at);
+        _mm_prefetch(from + 3 * MKT_STREAM_PAGE + at, _MM_HINT_T0);
+        mkt_stream_line(to + MKT_STREAM_PAGE + at, from + MKT_STREAM_PAGE + at);
+    }
+}
+
 /* `next` is where the source goes on after this run: the processor's own prefetch does not guess a
  * stride. */
 static inline void mkt_stream_copy(char *to, const char *from, size_t length, const char *next)
@@ -43,6 +55,11 @@ static inline void mkt_stream_copy(char *to, const char *from, size_t length, co
     to += head;
     from += head;
     length -= head;
+    for (; length >= 4 * MKT_STREAM_PAGE; length -= 2 * MKT_STREAM_PAGE) {
+        mkt_stream_two_pages(to, from);
+        to += 2 * MKT_STREAM_PAGE;
+        from += 2 * MKT_STREAM_PAGE;
+    }
     for (; length >= MKT_STREAM_AHEAD + MKT_STREAM_LINE; length -= MKT_STREAM_LINE) {
         _mm_prefetch(from + MKT_STREAM_AHEAD, _MM_HINT_T0);
         mkt_stream_line(to, from);

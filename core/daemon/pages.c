@@ -89,6 +89,7 @@ static void job_work(uv_work_t *work)
 }
 
 static void go_ahead(struct mkt_pages *pages);
+static void on_ahead(uv_timer_t *timer);
 
 static void job_done(uv_work_t *work, int status)
 {
@@ -266,22 +267,38 @@ static bool find_absent(const struct mkt_pages *pages, uint32_t node, struct mkt
     return found;
 }
 
-static void go_ahead(struct mkt_pages *pages)
+/* A chunk that the next file would not find. False: there is none, or no room for it. */
+static bool find_next(const struct mkt_pages *pages, struct mkt_extent *chunk_out)
 {
-    struct mkt_extent chunk;
     uint64_t used, ready = free_resident_bytes(pages, &used);
-    uint64_t limit = pages->daemon->limits.memory_bytes;
 
-    if (pages->stopping || pages->ahead_running || pages->used_ms == 0)
-        return;
-    if (used + ready + AHEAD_BYTES > limit || mkt_memory_is_tight(&pages->daemon->memory))
-        return;
-    for (uint32_t i = 0; i < pages->demands && !pages->ahead_running; i++) {
+    if (used + ready + AHEAD_BYTES > pages->daemon->limits.memory_bytes ||
+        mkt_memory_is_tight(&pages->daemon->memory))
+        return false;
+    for (uint32_t i = 0; i < pages->demands; i++) {
         const struct demand *demand = &pages->demand[i];
 
-        if (is_short(pages, demand) && find_absent(pages, demand->node, &chunk))
-            pages->ahead_running = mkt_pages_populate(pages, &chunk, NULL, NULL) == MKT_OK;
+        if (is_short(pages, demand) && find_absent(pages, demand->node, chunk_out))
+            return true;
     }
+    return false;
+}
+
+/* One chunk after the other, between the programs' transfers: zeroing pages takes a processor and
+ * as much of the memory's rate as a copy does. */
+static void go_ahead(struct mkt_pages *pages)
+{
+    uint64_t quiet_ms, now_ms = mkt_now_ms();
+    struct mkt_extent chunk;
+
+    if (pages->stopping || pages->ahead_running || pages->used_ms == 0 ||
+        !find_next(pages, &chunk))
+        return;
+    quiet_ms = mkt_market_quiet_ms(pages->daemon->market);
+    if (now_ms < quiet_ms)
+        uv_timer_start(&pages->ahead, on_ahead, quiet_ms - now_ms, 0);
+    else
+        pages->ahead_running = mkt_pages_populate(pages, &chunk, NULL, NULL) == MKT_OK;
 }
 
 static void on_ahead(uv_timer_t *timer)

@@ -2,8 +2,9 @@
 /*
  * Which pages are in memory. What is granted must be; what comes free stays populated, because the
  * next file will want it, until nobody has come for a while or memory is tight. Ahead of the next
- * file, workers bring in what the last ones took. Pages are brought in by workers and punched out
- * by the loop's thread, never a range that a worker has in hand. Loop thread only.
+ * file, while nobody transfers anything, workers bring in what the last ones took. Pages are
+ * brought in by workers and punched out by the loop's thread, never a range that a worker has in
+ * hand. Loop thread only.
  */
 #ifndef MKT_DAEMON_PAGES_H
 #define MKT_DAEMON_PAGES_H

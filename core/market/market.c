@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define QUIET_MS      20u   /* after the last request, while nobody has a file open */
+#define QUIET_OPEN_MS 1000u /* the same, while somebody has: who moves bytes says nothing */
+
 struct mkt_market *mkt_market_create(const struct mkt_market_limits *limits,
                                      const struct mkt_market_ops *ops, void *context)
 {
@@ -354,6 +357,14 @@ void mkt_note_deadline(struct mkt_market *market, uint64_t deadline_ms)
 uint64_t mkt_market_next_deadline(const struct mkt_market *market)
 {
     return market->next_deadline_ms;
+}
+
+uint64_t mkt_market_quiet_ms(const struct mkt_market *market)
+{
+    bool has_open_files =
+        HASH_COUNT(market->groups) > market->waiting_opens + market->background_files;
+
+    return market->foreground_ms + (has_open_files ? QUIET_OPEN_MS : QUIET_MS);
 }
 
 /* A group whose time is up leaves the list or gets a later deadline, and may take others along. */

@@ -168,6 +168,9 @@ void mkt_market_answer_again(struct mkt_market *market, uint64_t session);
 /* Ends what is past its deadline; the time of the next one, UINT64_MAX if there is none. */
 void mkt_market_tick(struct mkt_market *market, uint64_t now_ms);
 uint64_t mkt_market_next_deadline(const struct mkt_market *market);
+/* From when on work in the background disturbs no program, as far as one can tell. Each request of
+ * a program puts it off. */
+uint64_t mkt_market_quiet_ms(const struct mkt_market *market);
 
 /* The stub of this object, or the file on disk that it is known by, was removed: its versions are
  * withdrawn; but where something else has `replaced` it, a version that is still to be saved stays.

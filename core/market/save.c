@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QUIET_MS       20u   /* after the last request, while nobody has a file open */
-#define QUIET_OPEN_MS  1000u /* the same, while somebody has: who moves bytes says nothing */
 #define RETRY_FIRST_MS 1000u
 #define RETRY_LAST_MS  60000u
 
@@ -571,15 +569,10 @@ static bool is_loading_for_others(const struct mkt_market *market, const struct 
     return false;
 }
 
-static bool has_open_files(const struct mkt_market *market)
-{
-    return HASH_COUNT(market->groups) > market->waiting_opens + market->background_files;
-}
-
-/* When programs are done, as far as one can tell; 0: now. */
+/* When the session may go on, beside programs that aren't done; 0: now. */
 static uint64_t quiet_at(const struct mkt_market *market, const struct session *session)
 {
-    uint64_t at = market->foreground_ms + (has_open_files(market) ? QUIET_OPEN_MS : QUIET_MS);
+    uint64_t at = mkt_market_quiet_ms(market);
 
     if (market->limits.background_rate == MKT_BACKGROUND_FREE || is_waited_for(market) ||
         is_loading_for_others(market, session))

@@ -178,7 +178,7 @@ static void test_engine_all_loops_are_walked(void **state)
 /* Beyond the caches an engine may copy in another way. */
 static void test_engine_large_moves_match_model(void **state)
 {
-    static const uint64_t runs[] = {256, 1089, 5001, 70000};
+    static const uint64_t runs[] = {256, 1089, 5001, 16384, 24641, 70000};
     uint64_t seed = 3;
 
     (void)state;

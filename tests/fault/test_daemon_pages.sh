@@ -24,4 +24,14 @@ until_true 5 has_status memory.resident_bytes 0 || fail "$(resident) bytes stay 
 sleep 4
 kept=$(resident)
 ((kept >= 60 * mib)) || fail "after 4 s without a writer that comes every 2 s only $((kept / mib)) MiB are left"
+"$probe" rm "$PWD/b.h5" || fail "no withdrawal"
+
+# While a writer computes, the pages of its next version are made ready beside the one that lives.
+until_true 10 has_status memory.resident_bytes 0 || fail "$(resident) bytes stay for nothing"
+"$probe" write "$PWD/c.h5" 32 2 6000 >/dev/null &
+writer=$!
+ready() { (($(resident) >= 64 * mib)); }
+until_true 5 ready || fail "only $(($(resident) / mib)) MiB are ready while the writer computes"
+[[ $(live) -lt $((48 * mib)) ]] || fail "the second version was there already"
+wait "$writer" || fail "no write"
 stop_daemon

@@ -282,6 +282,25 @@ static void test_group_publishes_when_all_have_committed(void **state)
     assert_int_equal(opened(3).version, 1);
 }
 
+/* Who waits for a file keeps nobody from the background's work; who has one open does, longer. */
+static void test_market_is_quiet_some_time_after_the_last_request(void **state)
+{
+    struct mkt_msg commit = {.type = MKT_MSG_COMMIT};
+
+    (void)state;
+    say(2, waiting(open_msg("b.h5", MKT_INTENT_READ), 0, 5000));
+    assert_int_equal(mkt_market_quiet_ms(shell.market), shell.now + 20);
+    say(1, open_msg("a.h5", MKT_INTENT_CREATE));
+    commit.commit.file = opened(1).file;
+    assert_int_equal(mkt_market_quiet_ms(shell.market), shell.now + 1000);
+    commit.commit.image = granted(1, 128);
+    pass(300);
+    assert_int_equal(mkt_market_quiet_ms(shell.market), shell.now + 700);
+    say(1, commit);
+    take(1, MKT_MSG_COMMITTED);
+    assert_int_equal(mkt_market_quiet_ms(shell.market), shell.now + 20);
+}
+
 static void test_group_rank_that_never_comes_is_named(void **state)
 {
     (void)state;
@@ -1036,6 +1055,7 @@ int main(void)
         MARKET_TEST(test_open_in_file_mode_withdraws),
         MARKET_TEST(test_probe_answers_and_pins_nothing),
         MARKET_TEST(test_group_publishes_when_all_have_committed),
+        MARKET_TEST(test_market_is_quiet_some_time_after_the_last_request),
         MARKET_TEST(test_group_rank_that_never_comes_is_named),
         MARKET_TEST(test_group_of_one_rank_twice_fails_for_all),
         MARKET_TEST(test_group_that_disagrees_publishes_nothing),
