@@ -291,8 +291,7 @@ static void go_ahead(struct mkt_pages *pages)
     uint64_t quiet_ms, now_ms = mkt_now_ms();
     struct mkt_extent chunk;
 
-    if (pages->stopping || pages->ahead_running || pages->used_ms == 0 ||
-        !find_next(pages, &chunk))
+    if (pages->stopping || pages->ahead_running || pages->used_ms == 0 || !find_next(pages, &chunk))
         return;
     quiet_ms = mkt_market_quiet_ms(pages->daemon->market);
     if (now_ms < quiet_ms)
