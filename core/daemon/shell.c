@@ -321,11 +321,12 @@ static void handle_open(struct mkt_daemon *daemon, struct mkt_connection *connec
         watch_file(daemon, &open->name, fd);
 }
 
-static void log_failed_save(const struct mkt_msg_save_done *done)
+static void log_failed_save(const struct mkt_daemon *daemon, const struct mkt_msg_save_done *done)
 {
     if (done->status == MKT_OK)
         return;
-    if (done->status == MKT_CANCELLED) /* nobody wants it any more */
+    /* Nobody wants it any more. */
+    if (done->status == MKT_CANCELLED || mkt_market_was_withdrawn(daemon->market, done->object))
         mkt_log_debug("archiver", "given up: %.*s", (int)done->text.length,
                       done->text.length > 0 ? (const char *)done->text.data : "");
     else
@@ -340,7 +341,7 @@ static void handle_save_done(struct mkt_daemon *daemon, struct mkt_connection *c
     const struct mkt_msg_save_done *done = &message->save_done;
     struct mkt_name name = {.leaf = {"", 0}, .path = {"", 0}};
 
-    log_failed_save(done);
+    log_failed_save(daemon, done);
     mkt_stubs_order_ended(daemon->stubs, done->object);
     mkt_fault_point("daemon.save-done");
     mkt_market_message(daemon->market, connection->session, message, mkt_now_ms());

@@ -364,9 +364,10 @@ struct object *mkt_save_find_placing(const struct mkt_market *market, const stru
     const struct version *version;
 
     DL_FOREACH2 (market->unsaved, version, save_next) {
-        if (version->save.placed.ino != 0 && mkt_file_same(&version->save.placed, &name->file) &&
-            !version->object->gone)
-            return version->object;
+        if (version->save.placed.ino == 0 || !mkt_file_same(&version->save.placed, &name->file))
+            continue;
+        /* What was withdrawn and got there all the same, for a moment, is not what is meant. */
+        return version->object->gone ? mkt_object_by_stub_place(market, name) : version->object;
     }
     return NULL;
 }
@@ -420,7 +421,7 @@ const char *mkt_save_notice(struct mkt_market *market, const struct session *ses
     DL_FOREACH2 (market->unsaved, version, save_next) {
         struct object *failed = version->object;
 
-        if (!failed->save_failure || failed->save_told)
+        if (!failed->save_failure || failed->save_told || failed->gone)
             continue;
         if (failed != object && failed->writer_session != session->id) {
             untold++;

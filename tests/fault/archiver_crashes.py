@@ -24,7 +24,8 @@ PROBE = os.environ["MARKET_PROBE"]
 OLD, NEW, NEXT, THEIRS = 1000, 2000, 3000, 9000
 DEADLINE_S = 40
 
-BEFORE = ["archiver.ordered", "save.filled", "archiver.written", "archiver.completed", "archiver.place-answered"]
+WRITTEN = ["archiver.ordered", "save.filled", "archiver.written", "archiver.completed", "archiver.place-answered"]
+BEFORE = WRITTEN + ["archiver.looked"]
 EXCHANGED = ["archiver.exchanged", "archiver.unlinked"]
 AFTER = ["archiver.folder-synced", "archiver.before-done", "archiver.done"]
 IN_PLACE = ["archiver.in-place-half", "archiver.in-place-synced", "archiver.unlinked", "archiver.before-done",
@@ -142,9 +143,10 @@ class Round:
 
     # ---- processes
 
-    def stopped(self):
-        once = f"{self.folder}/once.{self.point}"
-        until(f"nobody stops at {self.point}", lambda: text_of(once).endswith("\n"))
+    def stopped(self, point=None):
+        point = point or self.point
+        once = f"{self.folder}/once.{point}"
+        until(f"nobody stops at {point}", lambda: text_of(once).endswith("\n"))
         self.pid = int(text_of(once))
         until(f"process {self.pid} doesn't stop", lambda: state_of(self.pid) in ("T", "t"))
 
@@ -319,6 +321,42 @@ def case_another_is_put_back(test):
     put_back(test, "archiver.put-back")
 
 
+def write_again(test):
+    """The file is deleted and written anew between the last look and the exchange: for a moment the deleted one stands
+    there."""
+    test.env["H5MARKET_FAULT"] += ",archiver.before-put-back:stop"
+    test.begin()
+    test.must(test.env, PROBE, "rm", test.path)
+    test.write(test.env, test.path, NEXT)
+    os.kill(test.pid, signal.SIGCONT)
+    test.stopped("archiver.before-put-back")
+    test.expect(test.native_env, test.path, NEW)
+    test.in_memory(test.path, NEXT)
+
+
+def case_written_again(test):
+    write_again(test)
+    os.kill(test.pid, signal.SIGCONT)
+    test.finish(test.path, NEXT)
+
+
+def case_written_again_and_deleted(test):
+    write_again(test)
+    test.must(test.env, PROBE, "rm", test.path)
+    os.kill(test.pid, signal.SIGCONT)
+    test.must_be_saved()
+    until("a deleted file stays", lambda: not os.path.exists(test.path))
+    test.expect_tidy()
+
+
+def case_written_again_and_removed(test):
+    """Not through the market: what goes is the file that stands there by mistake."""
+    write_again(test)
+    os.unlink(test.path)
+    os.kill(test.pid, signal.SIGCONT)
+    test.finish(test.path, NEXT)
+
+
 def case_daemon(test, old=False, both=False):
     """The daemon dies while the archiver is there; or both do. Later the file is written again."""
     test.begin(old)
@@ -368,14 +406,17 @@ def case_both_die_over_a_file(test):
 CASES = {
     "new": (case_new, ALL),
     "replaced": (case_replaced, ALL),
-    "links": (case_links, BEFORE + IN_PLACE),
+    "links": (case_links, WRITTEN + IN_PLACE),
     "successor": (case_successor, ALL),
     "successor_of_a_file": (case_successor_of_a_file, ALL),
     "moved": (case_moved, ALL),
     "removed": (case_removed, ALL),
     "another": (case_another, ALL),
-    "another_meets_the_exchange": (case_another_meets_the_exchange, ["archiver.place-answered"]),
-    "another_is_put_back": (case_another_is_put_back, ["archiver.place-answered"]),
+    "another_meets_the_exchange": (case_another_meets_the_exchange, ["archiver.looked"]),
+    "another_is_put_back": (case_another_is_put_back, ["archiver.looked"]),
+    "written_again": (case_written_again, ["archiver.looked"]),
+    "written_again_and_deleted": (case_written_again_and_deleted, ["archiver.looked"]),
+    "written_again_and_removed": (case_written_again_and_removed, ["archiver.looked"]),
     "daemon": (case_daemon, ALL + DAEMON),
     "daemon_over_a_file": (case_daemon_over_a_file, ALL + DAEMON),
     "worker": (case_worker, ALL + DAEMON),

@@ -162,6 +162,32 @@ static void test_placed_file_leads_to_its_object(void **state)
 
 /* The inode of the file that a client saw is free after the next save, and used by the one after.
  */
+/* The file of what was withdrawn gets there, for a moment, over the stub of what came after it. */
+static void test_placed_file_of_what_was_withdrawn_leads_to_what_is_there_now(void **state)
+{
+    struct mkt_msg withdraw = {.type = MKT_MSG_WITHDRAW};
+    struct mkt_msg read = open_msg("a.h5", MKT_INTENT_READ);
+
+    (void)state;
+    write_version(1, both_msg(MKT_INTENT_CREATE, MKT_DURABILITY_NONE));
+    take(1, MKT_MSG_COMMITTED);
+    struct mkt_msg_save_order first = order(3);
+    place(3, &first);
+    withdraw.withdraw.name = both_msg(MKT_INTENT_READ, 0).open.name;
+    say(1, withdraw);
+    take(1, MKT_MSG_WITHDRAWN);
+    read.open.name.file = new_file;
+    say(2, read);
+    assert_int_equal(opened(2).source, MKT_SOURCE_NATIVE);
+    struct mkt_msg anew = stub_msg("a.h5", MKT_INTENT_CREATE, 10);
+    write_version(1, anew);
+    take(1, MKT_MSG_COMMITTED);
+    say(2, read);
+    struct mkt_msg_opened found = opened(2);
+    assert_int_equal(found.source, MKT_SOURCE_VERSION);
+    assert_int_equal(found.object[0], 10);
+}
+
 static void test_file_seen_before_two_saves_leads_to_its_object(void **state)
 {
     struct mkt_file_identity file = new_file;
@@ -225,6 +251,7 @@ int main(void)
         TEST(test_placed_file_is_looked_after_before_its_successor),
         TEST(test_file_that_is_not_safe_yet_is_known_at_the_next_attempt),
         TEST(test_placed_file_leads_to_its_object),
+        TEST(test_placed_file_of_what_was_withdrawn_leads_to_what_is_there_now),
         TEST(test_file_seen_before_two_saves_leads_to_its_object),
         TEST(test_unsaved_version_stays_when_something_else_replaced_its_stub),
         TEST(test_saver_that_dies_again_and_again_is_put_off),

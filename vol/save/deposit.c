@@ -104,6 +104,11 @@ static bool is_half_written(const struct mkt_save_order *order, const struct sta
            is_same(info, &order->placed);
 }
 
+static enum mkt_status removed(const struct mkt_save_deposit *deposit, struct mkt_error *error)
+{
+    return mkt_error_set(error, MKT_NOT_FOUND, "%s was removed", deposit->target.path);
+}
+
 /* Sets what is expected at the path, or says what is wrong. */
 static enum mkt_status examine(struct mkt_save_deposit *deposit, struct mkt_error *error)
 {
@@ -117,7 +122,7 @@ static enum mkt_status examine(struct mkt_save_deposit *deposit, struct mkt_erro
             return mkt_save_failed(error, "can't look at", target->path);
         deposit->there.ino = 0;
         if (expects)
-            return mkt_error_set(error, MKT_NOT_FOUND, "%s was removed", target->path);
+            return removed(deposit, error);
         target->mode = 0666;
         return MKT_OK;
     }
@@ -233,8 +238,11 @@ static enum mkt_status take_over_owner(struct mkt_save_deposit *deposit, struct 
                    ? MKT_OK
                    : mkt_save_failed(error, "can't set the mode of", target->temporary);
     }
-    if (lstat(target->path, &old) != 0 || fstat(target->fd, &mine) != 0)
-        return mkt_save_failed(error, "can't look at", target->path);
+    if (lstat(target->path, &old) != 0)
+        return errno == ENOENT ? removed(deposit, error)
+                               : mkt_save_failed(error, "can't look at", target->path);
+    if (fstat(target->fd, &mine) != 0)
+        return mkt_save_failed(error, "can't look at", target->temporary);
     if ((old.st_uid != mine.st_uid || old.st_gid != mine.st_gid) &&
         fchown(target->fd, old.st_uid, old.st_gid) != 0 &&
         fchown(target->fd, (uid_t)-1, old.st_gid) != 0 && old.st_uid != mine.st_uid)
@@ -265,7 +273,7 @@ enum mkt_status mkt_save_deposit_complete(struct mkt_save_deposit *deposit,
 
 /* ---- placing ---- */
 
-static enum mkt_status conflict(struct mkt_save_deposit *deposit, struct mkt_error *error)
+static enum mkt_status conflict(const struct mkt_save_deposit *deposit, struct mkt_error *error)
 {
     return mkt_error_set(error, MKT_EXISTS,
                          "%s was replaced while its file was being written; what stands there is "
@@ -284,15 +292,26 @@ static void note_there(struct mkt_save_deposit *deposit)
         deposit->there = file;
 }
 
-/* For file systems that can't exchange: what stands there is looked at just before. */
+/* Just before the file takes the place of what was expected there. */
+static enum mkt_status look_again(const struct mkt_save_deposit *deposit, struct mkt_error *error)
+{
+    const char *path = deposit->target.path;
+    struct stat info;
+
+    if (lstat(path, &info) != 0)
+        return errno == ENOENT ? removed(deposit, error)
+                               : mkt_save_failed(error, "can't look at", path);
+    if (!is_same(&info, &deposit->expected) || !is_expected(deposit->order, path, &info))
+        return conflict(deposit, error);
+    mkt_fault_point("archiver.looked");
+    return MKT_OK;
+}
+
+/* For file systems that can't exchange. */
 static enum mkt_status replace(struct mkt_save_deposit *deposit, struct mkt_error *error)
 {
     struct mkt_save_target *target = &deposit->target;
-    struct stat info;
 
-    if (lstat(target->path, &info) != 0 || !is_same(&info, &deposit->expected) ||
-        !is_expected(deposit->order, target->path, &info))
-        return conflict(deposit, error);
     if (rename(target->temporary, target->path) != 0)
         return mkt_save_failed(error, "can't replace", target->path);
     mkt_fault_point("archiver.replaced");
@@ -300,23 +319,65 @@ static enum mkt_status replace(struct mkt_save_deposit *deposit, struct mkt_erro
     return MKT_OK;
 }
 
-/* What the exchange brought out goes back to where it was. */
+static enum mkt_status stuck(const struct mkt_save_deposit *deposit, int why,
+                             struct mkt_error *error)
+{
+    return mkt_error_set(error, mkt_status_from_errno(why),
+                         "%s: what somebody else had put there lies at %s and can't be put back: "
+                         "%s",
+                         deposit->target.path, deposit->target.temporary, strerror(why));
+}
+
+/* Takes the file from its path again: it came there by mistake, and what it had displaced is gone.
+ */
+static enum mkt_status take_back(struct mkt_save_deposit *deposit, struct mkt_error *error)
+{
+    struct mkt_save_target *target = &deposit->target;
+    struct stat moved;
+
+    if (renameat2(AT_FDCWD, target->path, AT_FDCWD, target->temporary, RENAME_NOREPLACE) == 0) {
+        if (lstat(target->temporary, &moved) != 0)
+            return mkt_save_failed(error, "can't look at", target->temporary);
+        if (!is_same(&moved, &deposit->there)) {
+            deposit->there.ino = 0;
+            if (renameat2(AT_FDCWD, target->temporary, AT_FDCWD, target->path, RENAME_NOREPLACE) !=
+                0)
+                return stuck(deposit, errno, error);
+            return conflict(deposit, error);
+        }
+        if (unlink(target->temporary) != 0)
+            return mkt_save_failed(error, "can't remove", target->temporary);
+    } else if (errno != ENOENT) {
+        return mkt_save_failed(error, "can't remove", target->path);
+    }
+    deposit->there.ino = 0;
+    return removed(deposit, error);
+}
+
+/* What the exchange brought out goes back to where it was, or where it would be by now. */
 static enum mkt_status put_back(struct mkt_save_deposit *deposit, struct mkt_error *error)
 {
     struct mkt_save_target *target = &deposit->target;
+    int failure;
 
     mkt_fault_point("archiver.before-put-back");
     deposit->owns_temporary = false;
-    if (renameat2(AT_FDCWD, target->temporary, AT_FDCWD, target->path, RENAME_EXCHANGE) != 0)
-        return mkt_error_set(error, mkt_status_from_errno(errno),
-                             "%s: what somebody else had put there lies at %s and can't be put "
-                             "back: %s",
-                             target->path, target->temporary, strerror(errno));
-    mkt_fault_point("archiver.put-back");
-    deposit->there.ino = 0;
-    if (unlink(target->temporary) != 0)
-        return mkt_save_failed(error, "can't remove", target->temporary);
-    return conflict(deposit, error);
+    if (renameat2(AT_FDCWD, target->temporary, AT_FDCWD, target->path, RENAME_EXCHANGE) == 0) {
+        mkt_fault_point("archiver.put-back");
+        deposit->there.ino = 0;
+        if (unlink(target->temporary) != 0)
+            return mkt_save_failed(error, "can't remove", target->temporary);
+        return conflict(deposit, error);
+    }
+    failure = errno;
+    if (failure == ENOENT &&
+        renameat2(AT_FDCWD, target->temporary, AT_FDCWD, target->path, RENAME_NOREPLACE) == 0) {
+        deposit->there.ino = 0;
+        return conflict(deposit, error);
+    }
+    if (failure == ENOENT && errno == ENOENT)
+        return take_back(deposit, error);
+    return stuck(deposit, failure, error);
 }
 
 static enum mkt_status remove_temporary(const struct mkt_save_target *target,
@@ -357,7 +418,7 @@ static enum mkt_status exchange(struct mkt_save_deposit *deposit, struct mkt_err
         if (errno == EINVAL || errno == ENOSYS)
             return replace(deposit, error);
         if (errno == ENOENT)
-            return mkt_error_set(error, MKT_NOT_FOUND, "%s was removed", target->path);
+            return removed(deposit, error);
         return mkt_save_failed(error, "can't replace", target->path);
     }
     mkt_fault_point("archiver.exchanged");
@@ -526,6 +587,8 @@ enum mkt_status mkt_save_deposit_place(struct mkt_save_deposit *deposit,
     status = mkt_save_target_share(&deposit->target, error);
     if (status == MKT_OK && deposit->expected.ino != 0)
         status = lock_former(deposit, &former, error);
+    if (status == MKT_OK && deposit->expected.ino != 0)
+        status = look_again(deposit, error);
     if (status == MKT_OK)
         status = deposit->expected.ino != 0 ? exchange(deposit, error) : create(deposit, error);
     if (former >= 0)
