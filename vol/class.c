@@ -64,8 +64,8 @@ herr_t mkt_vol_optional(void *object, H5VL_optional_args_t *args, hid_t dxpl, vo
 /* ---- HDF5's automatic printing ----
  * A nested call that fails prints the error stack, and the application's call prints it again. So
  * nothing is printed inside of callbacks, but for what fails in the application's own functions.
- * Opens and creates of files, and transfers of datasets, see to it themselves (it costs as much as
- * a small transfer). */
+ * Opens and creates of files, and transfers of datasets, see to it themselves. It costs as much as
+ * a small transfer, so closes and what only looks at an open object do without. */
 #define QUIET(type, name, parameters, arguments) \
     static type name##_quietly parameters        \
     {                                            \
@@ -99,12 +99,9 @@ QUIET(herr_t, attribute_read, (void *object, hid_t type, void *buffer, hid_t dxp
 QUIET(herr_t, attribute_write,
       (void *object, hid_t type, const void *buffer, hid_t dxpl, void **request),
       (object, type, buffer, dxpl, request))
-QUIET(herr_t, attribute_get, (void *object, H5VL_attr_get_args_t *args, hid_t dxpl, void **request),
-      (object, args, dxpl, request))
 QUIET_UNLESS(args->op_type == H5VL_NATIVE_ATTR_ITERATE_OLD, attribute_optional,
              (void *object, H5VL_optional_args_t *args, hid_t dxpl, void **request),
              (object, args, dxpl, request))
-QUIET(herr_t, attribute_close, (void *object, hid_t dxpl, void **request), (object, dxpl, request))
 QUIET(void *, dataset_create,
       (void *object, const H5VL_loc_params_t *loc, const char *name, hid_t lcpl, hid_t type,
        hid_t space, hid_t dcpl, hid_t dapl, hid_t dxpl, void **request),
@@ -113,16 +110,12 @@ QUIET(void *, dataset_open,
       (void *object, const H5VL_loc_params_t *loc, const char *name, hid_t dapl, hid_t dxpl,
        void **request),
       (object, loc, name, dapl, dxpl, request))
-QUIET(herr_t, dataset_get,
-      (void *object, H5VL_dataset_get_args_t *args, hid_t dxpl, void **request),
-      (object, args, dxpl, request))
 QUIET(herr_t, dataset_specific,
       (void *object, H5VL_dataset_specific_args_t *args, hid_t dxpl, void **request),
       (object, args, dxpl, request))
 QUIET_UNLESS(args->op_type == H5VL_NATIVE_DATASET_CHUNK_ITER, dataset_optional,
              (void *object, H5VL_optional_args_t *args, hid_t dxpl, void **request),
              (object, args, dxpl, request))
-QUIET(herr_t, dataset_close, (void *object, hid_t dxpl, void **request), (object, dxpl, request))
 QUIET(void *, datatype_commit,
       (void *object, const H5VL_loc_params_t *loc, const char *name, hid_t type, hid_t lcpl,
        hid_t tcpl, hid_t tapl, hid_t dxpl, void **request),
@@ -131,16 +124,12 @@ QUIET(void *, datatype_open,
       (void *object, const H5VL_loc_params_t *loc, const char *name, hid_t tapl, hid_t dxpl,
        void **request),
       (object, loc, name, tapl, dxpl, request))
-QUIET(herr_t, datatype_get,
-      (void *object, H5VL_datatype_get_args_t *args, hid_t dxpl, void **request),
-      (object, args, dxpl, request))
 QUIET(herr_t, datatype_specific,
       (void *object, H5VL_datatype_specific_args_t *args, hid_t dxpl, void **request),
       (object, args, dxpl, request))
 QUIET(herr_t, datatype_optional,
       (void *object, H5VL_optional_args_t *args, hid_t dxpl, void **request),
       (object, args, dxpl, request))
-QUIET(herr_t, datatype_close, (void *object, hid_t dxpl, void **request), (object, dxpl, request))
 QUIET(herr_t, file_get, (void *object, H5VL_file_get_args_t *args, hid_t dxpl, void **request),
       (object, args, dxpl, request))
 QUIET(herr_t, file_specific,
@@ -165,7 +154,6 @@ QUIET(herr_t, group_specific,
 QUIET_UNLESS(args->op_type == H5VL_NATIVE_GROUP_ITERATE_OLD, group_optional,
              (void *object, H5VL_optional_args_t *args, hid_t dxpl, void **request),
              (object, args, dxpl, request))
-QUIET(herr_t, group_close, (void *object, hid_t dxpl, void **request), (object, dxpl, request))
 QUIET(herr_t, link_create,
       (H5VL_link_create_args_t * args, void *object, const H5VL_loc_params_t *loc, hid_t lcpl,
        hid_t lapl, hid_t dxpl, void **request),
@@ -308,17 +296,17 @@ static const H5VL_class_t market_class = {
     .wrap_cls = {mkt_vol_wrap_get_object, mkt_vol_wrap_get_context, mkt_vol_wrap_object,
                  mkt_vol_wrap_unwrap, mkt_vol_wrap_free_context},
     .attr_cls = {attribute_create_quietly, attribute_open_quietly, attribute_read_quietly,
-                 attribute_write_quietly, attribute_get_quietly, attribute_specific_quietly,
-                 attribute_optional_quietly, attribute_close_quietly},
+                 attribute_write_quietly, mkt_vol_attribute_get, attribute_specific_quietly,
+                 attribute_optional_quietly, mkt_vol_attribute_close},
     .dataset_cls = {dataset_create_quietly, dataset_open_quietly, mkt_vol_dataset_read,
-                    mkt_vol_dataset_write, dataset_get_quietly, dataset_specific_quietly,
-                    dataset_optional_quietly, dataset_close_quietly},
-    .datatype_cls = {datatype_commit_quietly, datatype_open_quietly, datatype_get_quietly,
-                     datatype_specific_quietly, datatype_optional_quietly, datatype_close_quietly},
+                    mkt_vol_dataset_write, mkt_vol_dataset_get, dataset_specific_quietly,
+                    dataset_optional_quietly, mkt_vol_dataset_close},
+    .datatype_cls = {datatype_commit_quietly, datatype_open_quietly, mkt_vol_datatype_get,
+                     datatype_specific_quietly, datatype_optional_quietly, mkt_vol_datatype_close},
     .file_cls = {mkt_vol_file_create, mkt_vol_file_open, file_get_quietly, file_specific_quietly,
                  file_optional_quietly, file_close_quietly},
     .group_cls = {group_create_quietly, group_open_quietly, group_get_quietly,
-                  group_specific_quietly, group_optional_quietly, group_close_quietly},
+                  group_specific_quietly, group_optional_quietly, mkt_vol_group_close},
     .link_cls = {link_create_quietly, link_copy_quietly, link_move_quietly, link_get_quietly,
                  link_specific_quietly, link_optional_quietly},
     .object_cls = {object_open_quietly, object_copy_quietly, object_get_quietly,

@@ -215,8 +215,6 @@ static bool is_predefined(hid_t type)
     return false;
 }
 
-/* A new dataset takes its ordinal now, on every rank of the group alike, whether or not this rank
- * ever writes it. */
 /* What a rule for datasets says of a new one, by the path that it got. */
 static uint32_t flags_by_rule(const struct mkt_vol_object *object)
 {
@@ -236,6 +234,8 @@ static uint32_t flags_by_rule(const struct mkt_vol_object *object)
     return mkt_rule_keeps_dataset(rule, path) ? MKT_ARRAY_MEMORY_ONLY : 0;
 }
 
+/* A new dataset takes its ordinal now, on every rank of the group alike, whether or not this rank
+ * ever writes it. */
 static herr_t attach_created(struct mkt_vol_object *object, enum raw_data raw, hid_t type,
                              hid_t space, uint32_t flags)
 {

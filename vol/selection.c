@@ -98,19 +98,19 @@ herr_t mkt_vol_selection_read(struct mkt_vol_selection *selection_out, hid_t spa
 
     memset(selection_out, 0, sizeof *selection_out);
     selection_out->space = space;
-    H5S_class_t class = H5Sget_simple_extent_type(space);
+    int rank = H5Sget_simple_extent_dims(space, dims, NULL);
+    H5S_class_t class = rank == 0 ? H5Sget_simple_extent_type(space) : H5S_SIMPLE;
     if (class == H5S_NULL)
         return 0;
-    int rank = H5Sget_simple_extent_dims(space, dims, NULL);
     hssize_t points = H5Sget_select_npoints(space);
     if (rank < 0 || points < 0 || (class == H5S_SIMPLE && rank == 0))
         return mkt_vol_fail(H5E_DATASPACE, H5E_BADVALUE, "the dataspace given has no extent");
-    if (points > 0 && H5Sselect_valid(space) <= 0)
+    H5S_sel_type type = H5Sget_select_type(space);
+    if (type != H5S_SEL_ALL && points > 0 && H5Sselect_valid(space) <= 0)
         return mkt_vol_fail(H5E_DATASPACE, H5E_BADRANGE, "selection + offset not within extent");
     for (int d = 0; d < rank; d++)
         extent[d] = dims[d];
 
-    H5S_sel_type type = H5Sget_select_type(space);
     if (type == H5S_SEL_ALL && points > 0) {
         mkt_vol_selection_whole(selection_out, (uint32_t)rank, extent);
         selection_out->space = space;
