@@ -199,6 +199,35 @@ static enum mkt_status set_mapping(struct parse *parse, const yaml_node_t *mappi
     return MKT_OK;
 }
 
+/* The value of a key of a mapping; NULL if it isn't there. */
+static const yaml_node_t *find_value(struct parse *parse, const yaml_node_t *mapping,
+                                     const char *word)
+{
+    for (yaml_node_pair_t *pair = mapping->data.mapping.pairs.start;
+         pair < mapping->data.mapping.pairs.top; pair++) {
+        const char *key = scalar(yaml_document_get_node(&parse->document, pair->key));
+        if (key && strcmp(key, word) == 0)
+            return yaml_document_get_node(&parse->document, pair->value);
+    }
+    return NULL;
+}
+
+/* An ordinary file has no versions: what a rule says of them would be in vain. */
+static enum mkt_status check_file_rule(struct parse *parse, const yaml_node_t *settings,
+                                       const struct mkt_rule *rule, uint64_t seen)
+{
+    if (rule->mode != MKT_MODE_FILE)
+        return MKT_OK;
+    for (size_t i = 0; i < mkt_schema_rule.fields_count; i++) {
+        const struct mkt_schema_field *field = &mkt_schema_rule.fields[i];
+
+        if ((seen & UINT64_C(1) << i) && !field->of_files)
+            return fail_format(parse, find_value(parse, settings, field->key),
+                               "'%s' says nothing of ordinary files (`mode: file`)", field->key);
+    }
+    return MKT_OK;
+}
+
 static enum mkt_status set_rule(struct parse *parse, const yaml_node_t *node, struct mkt_rule *rule)
 {
     uint64_t seen;
@@ -215,7 +244,7 @@ static enum mkt_status set_rule(struct parse *parse, const yaml_node_t *node, st
     for (size_t i = 0; i < mkt_schema_rule.fields_count; i++)
         if (mkt_schema_rule.fields[i].required && !(seen & UINT64_C(1) << i))
             return fail_format(parse, node, "this rule has no '%s'", mkt_schema_rule.fields[i].key);
-    return MKT_OK;
+    return check_file_rule(parse, node, rule, seen);
 }
 
 /* `pattern: mode` or `pattern: {settings}` */
@@ -241,7 +270,7 @@ static enum mkt_status set_short_rule(struct parse *parse, const yaml_node_t *ke
         return fail_format(parse, value,
                            "the pattern stands before the colon: 'match' is one too "
                            "many");
-    return status;
+    return status == MKT_OK ? check_file_rule(parse, value, rule, seen) : status;
 }
 
 static enum mkt_status make_rules(struct parse *parse, const yaml_node_t *node, ptrdiff_t count,
@@ -338,18 +367,6 @@ static bool quote_stars(const char *text, size_t length, struct quoting *quoting
     }
     *quoting_out = quoting;
     return true;
-}
-
-/* The value of a key of the document; NULL if it isn't there. */
-static const yaml_node_t *find_value(struct parse *parse, const yaml_node_t *root, const char *word)
-{
-    for (yaml_node_pair_t *pair = root->data.mapping.pairs.start;
-         pair < root->data.mapping.pairs.top; pair++) {
-        const char *key = scalar(yaml_document_get_node(&parse->document, pair->key));
-        if (key && strcmp(key, word) == 0)
-            return yaml_document_get_node(&parse->document, pair->value);
-    }
-    return NULL;
 }
 
 /* A low one that isn't there goes down with the high one. */

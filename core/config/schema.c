@@ -243,6 +243,7 @@ static const struct mkt_schema_field rule_fields[] = {
      .offset = RULE(pattern),
      .minimum = 1,
      .maximum = 4096,
+     .of_files = true,
      .required = true,
      .help = "The files that the rule is for. Without a slash it matches a file's name, with one "
              "its absolute path. `*` "
@@ -250,11 +251,12 @@ static const struct mkt_schema_field rule_fields[] = {
     {.key = "mode",
      .kind = MKT_VALUE_MODE,
      .offset = RULE(mode),
+     .of_files = true,
      .standard_text = "`both`",
      .help =
          "`both`: the file is in memory when its writer closes it, and on disk soon after. "
          "`memory`: it exists in memory only. `file`: it is an ordinary file, the market leaves "
-         "it alone."},
+         "it alone, and the rule says nothing of versions, readers or saving."},
     {.key = "durability",
      .kind = MKT_VALUE_DURABILITY,
      .offset = RULE(durability),
@@ -377,6 +379,7 @@ static const struct mkt_schema_field rule_fields[] = {
      .kind = MKT_VALUE_DURATION,
      .offset = RULE(wait_ms),
      .maximum = LONGEST,
+     .of_files = true,
      .standard_text = "`0`",
      .help = "How long an open for reading waits for a file that nobody has written yet. The "
              "reader's own setting "
@@ -386,6 +389,7 @@ static const struct mkt_schema_field rule_fields[] = {
      .offset = RULE(writer_timeout_ms),
      .minimum = 1,
      .maximum = LONGEST,
+     .of_files = true,
      .standard_text = "the resource of that name",
      .help = "How long an open for reading waits while a writer has the file open."},
     {.key = "publish",

@@ -36,6 +36,7 @@ struct mkt_schema_field {
     size_t offset;
     uint64_t minimum, maximum; /* in the unit of the kind */
     bool required;
+    bool of_files;        /* means something also in a rule with `mode: file` */
     const char *standard; /* the default, as one would write it; NULL: none, the structure's zero */
     const char *standard_text; /* what the reference says instead; may be NULL */
     const char *help;

@@ -333,6 +333,10 @@ static void test_config_wrong_shape_names_line(void **state)
         "files:\n- a\n",
         "h5market.yaml:2: each entry of 'files' is a rule such as {match: \"plt*\", keep: 3}");
     assert_rejected("files:\n- keep: 3\n", "h5market.yaml:2: this rule has no 'match'");
+    assert_rejected("files:\n- match: a\n  keep: 3\n  mode: file\n",
+                    "h5market.yaml:3: 'keep' says nothing of ordinary files (`mode: file`)");
+    assert_rejected("files:\n  a: {mode: file, wait: 3s,\n      until: consumed}\n",
+                    "h5market.yaml:3: 'until' says nothing of ordinary files (`mode: file`)");
     assert_rejected("memory: 4GiB\nmemory: 5GiB\n", "h5market.yaml:2: key 'memory' is there twice");
     assert_rejected("[1]: 2\n", "h5market.yaml:1: a key of the configuration must be a word");
     assert_rejected("log: info\n---\nlog: debug\n",
