@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/daemon/vigil.h"
 
+#include <sched.h>
+
 #define AWAY_NS 40000u /* between two polls: another thread had our processor */
 
 void mkt_vigil_init(struct mkt_vigil *vigil, uv_loop_t *loop)
@@ -22,6 +24,7 @@ static void on_idle(uv_idle_t *idle)
     bool away = now_ns - vigil->polled_ns >= AWAY_NS;
 
     vigil->polled_ns = now_ns;
+    sched_yield(); /* the client may want this very processor */
     if (now_ns - vigil->since_ns < MKT_VIGIL_NS && !away)
         return;
     uv_idle_stop(idle);

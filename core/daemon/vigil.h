@@ -3,7 +3,8 @@
  * Staying awake for the next message. Waking a thread that sleeps costs sender and receiver more
  * than a small request does, and a client in the midst of opening and closing files sends the next
  * one in a moment. So after messages in close succession the loop polls instead of sleeping, for a
- * bounded time, while that pays off. Where others want the processor it doesn't. Loop thread only.
+ * bounded time, while that pays off, and lets go of the processor between two looks. Where others
+ * want it, it doesn't pay off. Loop thread only.
  */
 #ifndef MKT_DAEMON_VIGIL_H
 #define MKT_DAEMON_VIGIL_H
