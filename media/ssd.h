@@ -51,6 +51,8 @@ struct mkt_ssd_record {
 };
 _Static_assert(sizeof(struct mkt_ssd_record) == 24, "a journal's layout");
 
+/* What the files of an earlier life hold in the folder `name` inside of `user_path`. */
+uint64_t mkt_ssd_held_bytes(const char *user_path, const char *name);
 /* Opens the folders: makes what is missing, finds the records that are there, cuts off torn ends
  * and removes segments without a record. What else lies there stays as it is. MKT_BUSY: another
  * process has one open, and the text says which. MKT_DENIED: not ours, or not writable.

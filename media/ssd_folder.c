@@ -5,6 +5,7 @@
 #include "core/base/fault.h"
 #include "core/base/log.h"
 #include "transport/crc32c.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -194,4 +195,22 @@ void mkt_ssd_folder_remove(struct ssd_folder *folder)
     unlinkat(folder->fd, LOCK_NAME, 0);
     rmdir(folder->path); /* stays if something else lies there */
     mkt_ssd_folder_close(folder);
+}
+
+uint64_t mkt_ssd_held_bytes(const char *user_path, const char *name)
+{
+    char path[PATH_MAX];
+    const struct dirent *entry;
+    struct stat facts;
+    uint64_t bytes = 0;
+
+    snprintf(path, sizeof(path), "%s/%s", user_path, name);
+    DIR *list = opendir(path);
+    while (list && (entry = readdir(list)))
+        if (fstatat(dirfd(list), entry->d_name, &facts, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(facts.st_mode))
+            bytes += (uint64_t)facts.st_blocks * 512;
+    if (list)
+        closedir(list);
+    return bytes;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "transport/engine.h"
-#include "transport/stream.h"
+#include "transport/nontemporal.h"
 
 #include <string.h>
 
@@ -46,7 +46,7 @@ static void plane_stream(const struct plane *plane, char *to, const char *from)
         char *t = to + o * plane->to_outer;
         const char *f = from + o * plane->from_outer;
         for (uint64_t i = 0; i < plane->inner_count; i++) {
-            mkt_stream_copy(t, f, plane->bytes, f + plane->from_inner);
+            mkt_nontemporal_copy(t, f, plane->bytes, f + plane->from_inner);
             t += plane->to_inner;
             f += plane->from_inner;
         }
@@ -62,7 +62,7 @@ static bool should_stream(const struct mkt_move *move)
 {
     uint64_t total = move->bytes;
 
-    if (!MKT_STREAM_AVAILABLE || move->bytes < STREAM_RUN_BYTES)
+    if (!MKT_NONTEMPORAL_AVAILABLE || move->bytes < STREAM_RUN_BYTES)
         return false;
     for (uint32_t i = 0; i < move->loops; i++)
         total *= move->loop[i].count;
@@ -157,7 +157,7 @@ static void shm_move(const struct mkt_move *move, enum mkt_direction direction, 
     else
         walk(&sides, 0, p, m);
     if (sides.copy == plane_stream)
-        mkt_stream_fence();
+        mkt_nontemporal_fence();
 }
 
 const struct mkt_engine_ops mkt_engine_shm = {.name = "shm", .move = shm_move};

@@ -5,7 +5,6 @@
 #include "core/base/hash.h"
 #include "core/daemon/daemon.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -321,25 +320,6 @@ static bool look_at_disk(const char *folder, struct statvfs *about_out)
     return statvfs(parent, about_out) == 0;
 }
 
-/* What files of a market that was killed hold: they are used again, or go. */
-static uint64_t held_bytes(const char *folder, const char *name)
-{
-    char path[PATH_MAX];
-    struct dirent *entry;
-    struct stat facts;
-    uint64_t bytes = 0;
-
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    DIR *list = opendir(path);
-    while (list && (entry = readdir(list)))
-        if (fstatat(dirfd(list), entry->d_name, &facts, AT_SYMLINK_NOFOLLOW) == 0 &&
-            S_ISREG(facts.st_mode))
-            bytes += (uint64_t)facts.st_blocks * 512;
-    if (list)
-        closedir(list);
-    return bytes;
-}
-
 /* What is free where the folders are, each file system once. */
 static uint64_t free_bytes(const char *const *folders, unsigned count, const char *name)
 {
@@ -352,7 +332,7 @@ static uint64_t free_bytes(const char *const *folders, unsigned count, const cha
 
         if (!look_at_disk(folders[i], &about))
             continue;
-        bytes += held_bytes(folders[i], name);
+        bytes += mkt_ssd_held_bytes(folders[i], name); /* used again, or they go */
         for (at = 0; at < disks && seen[at] != about.f_fsid; at++)
             ;
         if (at < disks)
