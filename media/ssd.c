@@ -266,8 +266,6 @@ enum mkt_status mkt_ssd_write(struct mkt_ssd *ssd, const struct mkt_ssd_record *
     if (status != MKT_OK)
         return status;
     status = write_parts(ssd, record, bytes, error);
-    if (status == MKT_IO_ERROR)
-        mkt_log_error("ssd", "%s", error->text);
     pthread_mutex_lock(&ssd->lock);
     if (status == MKT_OK) {
         record->state = SSD_WRITTEN;

@@ -11,7 +11,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #define THREADS         4
@@ -55,7 +54,7 @@ struct mkt_moves {
     /* The loop's. */
     bool dropped; /* something since the last time that files were removed */
     unsigned seconds;
-    bool complained;
+    enum mkt_status complained_of; /* the last move out; MKT_OK: none */
 };
 
 static void put(struct queue *queue, struct job *job)
@@ -164,14 +163,15 @@ static const char *why_of(const struct job *job)
     return job->error.text[0] ? job->error.text : mkt_status_text(job->status);
 }
 
-/* Once until it works again: a full disk would fill the log. */
+/* Of each failure once until it works again: a full disk would fill the log. */
 static void complain(struct mkt_moves *moves, const struct job *job)
 {
-    if (job->status == MKT_OK && !job->in)
-        moves->complained = false;
-    if (job->status == MKT_OK || (moves->complained && !job->in))
+    bool told = !job->in && job->status == moves->complained_of;
+
+    if (!job->in)
+        moves->complained_of = job->status;
+    if (job->status == MKT_OK || told)
         return;
-    moves->complained |= !job->in;
     mkt_log_warning("tier", "%" PRIu64 " bytes could not be %s: %s",
                     job->in ? job->record.bytes : job->memory.length,
                     job->in ? "read back" : "moved out, and are tried again", why_of(job));
