@@ -35,6 +35,10 @@ static herr_t read_bounds(struct mkt_vol_selection *selection, hid_t space)
     if (H5Sget_select_bounds(space, low, high) < 0)
         return -1;
     for (uint32_t d = 0; d < selection->rank; d++) {
+        /* HDF5 1.14 calls a point valid that is one beyond. */
+        if (high[d] >= selection->dims[d])
+            return mkt_vol_fail(H5E_DATASPACE, H5E_BADRANGE,
+                                "selection + offset not within extent");
         start[d] = low[d];
         count[d] = high[d] - low[d] + 1;
     }
@@ -123,8 +127,9 @@ herr_t mkt_vol_selection_read(struct mkt_vol_selection *selection_out, hid_t spa
         return 0;
     if (type == H5S_SEL_HYPERSLABS && H5Sis_regular_hyperslab(space) > 0)
         return read_regular(selection_out, space);
-    return type == H5S_SEL_POINTS ? read_point_bounds(selection_out)
-                                  : read_bounds(selection_out, space);
+    if (read_bounds(selection_out, space) < 0)
+        return -1;
+    return type == H5S_SEL_POINTS ? read_point_bounds(selection_out) : 0;
 }
 
 /* True if the slab is one run of the extent; *first_out gets its offset in elements. */

@@ -22,7 +22,8 @@ struct held_file {
     int fd;
     unsigned references;
     struct timespec mtime; /* when it was last seen to be its object's; a scan's */
-    bool foreign_seen;     /* what stands in its place is no file of this market; a scan's */
+    /* What stood in its place and was no file of this market; a scan's. */
+    struct mkt_file_identity foreign;
     uint8_t object[MKT_ID_BYTES];
 };
 
@@ -364,13 +365,16 @@ static bool is_market_file(const struct scan *scan, const char *path, const stru
 
 /*
  * A program that removes a file and writes it anew means the former to go, one that renames another
- * over it, too. A file that is just taking its entry's place isn't known yet: so a second look.
+ * over it, too. A file that is just taking its entry's place isn't known yet: what is somebody
+ * else's is there at the next look, too.
  */
 static void look_at_place(const struct scan *scan, struct look *look)
 {
     struct held_file *file = look->file;
     char path[PATH_MAX];
     struct stat there, held;
+    struct mkt_file_identity seen = {.ino = 0};
+    uint32_t mode;
 
     if (!path_of(file->fd, path, sizeof(path)) || lstat(path, &there) != 0)
         return;
@@ -379,8 +383,8 @@ static void look_at_place(const struct scan *scan, struct look *look)
         return;
     if (is_market_file(scan, path, &there))
         look->replaced = false;
-    else if (!file->foreign_seen) {
-        file->foreign_seen = true;
+    else if (mkt_file_look(path, &seen, &mode) != 0 || !mkt_file_same(&seen, &file->foreign)) {
+        file->foreign = seen;
         look->removed = false;
     }
 }

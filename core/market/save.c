@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SETTLE_MS      50u /* many programs rename or remove a file when they have closed it */
 #define RETRY_FIRST_MS 1000u
 #define RETRY_LAST_MS  60000u
 
@@ -145,6 +146,13 @@ static bool has_memory_only(const struct version *version)
     return false;
 }
 
+static uint64_t due_ms(const struct version *version)
+{
+    uint64_t settled_ms = version->published_ms + SETTLE_MS;
+
+    return version->save.retry_ms > settled_ms ? version->save.retry_ms : settled_ms;
+}
+
 static void owe(struct mkt_market *market, struct version *version)
 {
     const struct object *object = version->object;
@@ -157,6 +165,7 @@ static void owe(struct mkt_market *market, struct version *version)
     DL_APPEND2(market->unsaved, version, save_prev, save_next);
     market->unsaved_count++;
     market->unsaved_bytes += version_bytes(version);
+    mkt_note_deadline(market, due_ms(version));
     /* Now that there is a successor for those to wait for who wait for these. */
     DL_FOREACH (object->versions, older) {
         if (older != version && older->save.state == SAVE_PENDING && older->save.placed.ino == 0)
@@ -234,6 +243,15 @@ static bool comes_before(const struct mkt_market *market, const struct version *
     return a->save.priority > b->save.priority;
 }
 
+static bool is_waited_for(const struct mkt_market *market);
+
+static bool is_due(const struct mkt_market *market, const struct version *version)
+{
+    if (version->save.placed.ino != 0 || is_waited_for(market))
+        return version->save.retry_ms <= market->now_ms;
+    return due_ms(version) <= market->now_ms;
+}
+
 /* One at a time of an object, in their order. */
 static bool is_first(const struct mkt_market *market, const struct version *version)
 {
@@ -253,7 +271,7 @@ static struct version *pick(const struct mkt_market *market)
     struct version *version, *best = NULL;
 
     DL_FOREACH2 (market->unsaved, version, save_next) {
-        if (version->save.state != SAVE_PENDING || version->save.retry_ms > market->now_ms)
+        if (version->save.state != SAVE_PENDING || !is_due(market, version))
             continue;
         if ((!best || comes_before(market, version, best)) && is_first(market, version))
             best = version;
@@ -445,6 +463,13 @@ static void note_failure(struct mkt_market *market, struct version *version,
     struct save *save = &version->save;
 
     keep_reason(market, version->object, &done->text);
+    /* Who removed it or wrote another over it need not be told: that it is meant shows soon. */
+    if (done->status == MKT_NOT_FOUND || (done->status == MKT_EXISTS && save->tries == 0))
+        version->object->save_told = true;
+    else if (done->status == MKT_EXISTS && save->tries == 1) {
+        version->object->save_told = false;
+        market->has_save_news = true;
+    }
     save->placed = done->file; /* ino 0: its saver knows that it isn't there */
     put_off(market, save, save->tries++);
     answer_closers(market, version, done->status,
@@ -738,7 +763,7 @@ void mkt_save_tick(struct mkt_market *market)
         }
     }
     DL_FOREACH2 (market->unsaved, version, save_next) {
-        if (version->save.state == SAVE_PENDING && version->save.retry_ms > market->now_ms)
-            mkt_note_deadline(market, version->save.retry_ms);
+        if (version->save.state == SAVE_PENDING && due_ms(version) > market->now_ms)
+            mkt_note_deadline(market, due_ms(version));
     }
 }

@@ -31,6 +31,7 @@ static void write_version(uint64_t session, struct mkt_msg open)
 
 static struct mkt_msg_save_order order(uint64_t session)
 {
+    pass(50); /* programs rename and remove what they have just closed */
     say(session, (struct mkt_msg){.type = MKT_MSG_SAVE_NEXT, .save_next = {.wait_ms = 100}});
     return take(session, MKT_MSG_SAVE_ORDER).msg.save_order;
 }
@@ -87,6 +88,36 @@ static void test_close_waits_for_its_file(void **state)
     take(3, MKT_MSG_SAVE_NOTED);
     assert_int_equal(unsaved(), 0);
     assert_int_equal(shell.dropped_stubs, 1);
+}
+
+static void test_what_was_just_closed_is_not_saved_yet(void **state)
+{
+    struct mkt_msg next = {.type = MKT_MSG_SAVE_NEXT, .save_next = {.wait_ms = 100}};
+
+    (void)state;
+    write_version(1, both_msg(MKT_INTENT_CREATE, MKT_DURABILITY_ASYNC));
+    take(1, MKT_MSG_COMMITTED);
+    say(3, next);
+    assert_int_equal(shell.replies, 0);
+    assert_int_equal(mkt_market_next_deadline(shell.market), shell.now + 50);
+    pass(49);
+    assert_int_equal(shell.replies, 0);
+    pass(1);
+    assert_int_equal(take(3, MKT_MSG_SAVE_ORDER).msg.save_order.version, 1);
+}
+
+static void test_what_is_waited_for_is_saved_at_once(void **state)
+{
+    struct mkt_msg next = {.type = MKT_MSG_SAVE_NEXT, .save_next = {.wait_ms = 100}};
+    struct mkt_msg wait = {.type = MKT_MSG_SAVE_WAIT, .save_wait = {.all = true, .wait_ms = 1000}};
+
+    (void)state;
+    write_version(1, both_msg(MKT_INTENT_CREATE, MKT_DURABILITY_ASYNC));
+    take(1, MKT_MSG_COMMITTED);
+    say(3, next);
+    assert_int_equal(shell.replies, 0);
+    say(2, wait);
+    assert_int_equal(take(3, MKT_MSG_SAVE_ORDER).msg.save_order.version, 1);
 }
 
 static void test_close_waits_for_the_file_of_its_successor(void **state)
@@ -246,6 +277,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         TEST(test_close_waits_for_its_file),
+        TEST(test_what_was_just_closed_is_not_saved_yet),
+        TEST(test_what_is_waited_for_is_saved_at_once),
         TEST(test_close_waits_for_the_file_of_its_successor),
         TEST(test_close_fails_if_its_file_can_not_be_written),
         TEST(test_placed_file_is_looked_after_before_its_successor),

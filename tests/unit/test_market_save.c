@@ -44,6 +44,7 @@ static const char *put(uint64_t session, struct mkt_msg open)
 
 static struct mkt_msg_save_order ordered(uint8_t id)
 {
+    pass(50); /* programs rename and remove what they have just closed */
     say(ARCHIVER, (struct mkt_msg){.type = MKT_MSG_SAVE_NEXT, .save_next = {.wait_ms = 100}});
     struct mkt_msg_save_order order = take(ARCHIVER, MKT_MSG_SAVE_ORDER).msg.save_order;
     assert_int_equal(order.object[0], id);

@@ -92,12 +92,18 @@ static void data(hid_t file)
 {
     const hsize_t more = 8;
     hid_t dataset = H5Dopen2(file, "d", H5P_DEFAULT), opaque = H5Tcreate(H5T_OPAQUE, 4);
-    hid_t space = H5Screate_simple(1, &more, NULL);
+    hid_t space = H5Screate_simple(1, &more, NULL), scalar = H5Screate(H5S_SCALAR);
+    hid_t beyond = H5Dget_space(dataset);
+    const hsize_t end = 4;
     int values[8] = {0};
+
+    MUST(H5Sselect_elements(beyond, H5S_SELECT_SET, 1, &end));
 
     FAILS_ONCE(H5Dread(dataset, opaque, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
     FAILS_ONCE(H5Dwrite(dataset, opaque, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
     FAILS_ONCE(H5Dwrite(dataset, H5T_NATIVE_INT, space, H5S_ALL, H5P_DEFAULT, values));
+    FAILS_ONCE(H5Dwrite(dataset, H5T_NATIVE_INT, scalar, beyond, H5P_DEFAULT, values));
+    FAILS_ONCE(H5Dread(dataset, H5T_NATIVE_INT, scalar, beyond, H5P_DEFAULT, values));
     FAILS_ONCE(H5Dset_extent(dataset, &more));
     FAILS_ONCE(H5Aopen(dataset, "none", H5P_DEFAULT));
     FAILS_ONCE(H5Adelete(dataset, "none"));
@@ -107,6 +113,8 @@ static void data(hid_t file)
     MUST(H5Awrite(attribute, H5T_NATIVE_INT, values));
     FAILS_ONCE(H5Aread(attribute, opaque, values));
     H5Aclose(attribute);
+    H5Sclose(beyond);
+    H5Sclose(scalar);
     H5Sclose(space);
     H5Tclose(opaque);
     H5Dclose(dataset);

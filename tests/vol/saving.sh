@@ -51,6 +51,30 @@ states() {
     native_reads a.h5 2
 }
 
+# Programs that write a file aside and move it to its place, and that remove what they have written: no file comes back,
+# and nobody is told of it.
+moved_and_removed() {
+    local i
+    printf 'files: [{match: "*", mode: both}]\n' >h5market.yaml
+    export H5MARKET_CONFIG=$PWD/h5market.yaml
+    for i in {1..60}; do
+        write aside.h5 "$i"
+        mv aside.h5 a.h5
+        one "open a.h5" "check d $i" "close"
+        says_not "on disk yet"
+        write gone.h5 "$i"
+        ((i % 5)) || sleep 0.06
+        rm gone.h5
+    done
+    run 0 h5market wait --all
+    native_reads a.h5 60
+    until_true 20 only_one_file || fail "more than a.h5 is there: $(ls -A)"
+    one "! open gone.h5" "! open aside.h5" "open a.h5" "check d 60" "close"
+}
+only_one_file() {
+    [[ ! -e aside.h5 && ! -e gone.h5 ]] && ! compgen -G ".*.h5market-tmp" >/dev/null
+}
+
 # A program whose file can't be saved hears of it at its next open, once; so does the next writer of that file.
 notices() {
     both
