@@ -136,11 +136,14 @@ enum mkt_status mkt_client_save_place(struct mkt_client *client, const struct mk
     return request(client, &msg, MKT_MSG_SAVE_PLACED, &reply, error);
 }
 
-/* A descriptor of the file that was written, for the daemon to see when it is removed; -1: none. */
-static int watch(const char *path, const struct mkt_file_identity *file)
+/* A descriptor of the file that was written, for the daemon to see when it is removed; -1: none.
+ * `written`: the file's own, if it is known. */
+static int watch(const char *path, int written, const struct mkt_file_identity *file)
 {
     struct stat info;
-    int fd = open(path, O_PATH | O_CLOEXEC);
+    char own[32];
+    snprintf(own, sizeof(own), "/proc/self/fd/%d", written);
+    int fd = open(written >= 0 ? own : path, O_PATH | O_CLOEXEC);
     if (fd < 0 || (fstat(fd, &info) == 0 && info.st_dev == file->dev && info.st_ino == file->ino))
         return fd;
     close(fd);
@@ -149,7 +152,8 @@ static int watch(const char *path, const struct mkt_file_identity *file)
 
 enum mkt_status mkt_client_save_done(struct mkt_client *client, const struct mkt_save_order *order,
                                      const struct mkt_error *outcome,
-                                     const struct mkt_file_identity *file, struct mkt_error *error)
+                                     const struct mkt_file_identity *file, int written,
+                                     struct mkt_error *error)
 {
     struct mkt_msg reply,
         msg = {.type = MKT_MSG_SAVE_DONE,
@@ -158,7 +162,7 @@ enum mkt_status mkt_client_save_done(struct mkt_client *client, const struct mkt
     if (outcome->status != MKT_OK)
         msg.save_done.text = (struct mkt_bytes){
             outcome->text, (uint32_t)strnlen(outcome->text, sizeof(outcome->text))};
-    int fd = outcome->status == MKT_OK ? watch(order->path, file) : -1;
+    int fd = outcome->status == MKT_OK ? watch(order->path, written, file) : -1;
     enum mkt_status status = request_with(client, &msg, fd, MKT_MSG_SAVE_NOTED, &reply, error);
     if (fd >= 0)
         close(fd);

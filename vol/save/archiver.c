@@ -54,9 +54,11 @@ static enum mkt_status write_version(struct mkt_client *client, const struct mkt
     return status;
 }
 
-/* *file_out is also set after a failure, to what stands there all the same. */
+/* *file_out is also set after a failure, to what stands there all the same. *fd_out: the new file,
+ * for the caller to close; -1 if it isn't known. */
 static enum mkt_status save(struct mkt_client *client, const struct mkt_save_order *order,
-                            struct mkt_file_identity *file_out, struct mkt_error *error)
+                            struct mkt_file_identity *file_out, int *fd_out,
+                            struct mkt_error *error)
 {
     struct mkt_save_deposit deposit;
     enum mkt_status status = mkt_save_deposit_open(&deposit, order, error);
@@ -67,6 +69,8 @@ static enum mkt_status save(struct mkt_client *client, const struct mkt_save_ord
         status = mkt_save_deposit_place(&deposit, file_out, error);
     if (status != MKT_OK)
         *file_out = deposit.there;
+    else if (!deposit.placed && !deposit.in_place)
+        *fd_out = dup(deposit.target.fd);
     mkt_save_deposit_close(&deposit);
     return status;
 }
@@ -76,15 +80,18 @@ static bool obey(struct mkt_client *client, struct mkt_save_order *order)
 {
     struct mkt_file_identity file = {.ino = 0};
     struct mkt_error outcome = {.status = MKT_OK}, error;
+    int fd = -1;
 
     outcome.status = mkt_fault_point("archiver.ordered");
     if (outcome.status == MKT_OK)
-        outcome.status = save(client, order, &file, &outcome);
+        outcome.status = save(client, order, &file, &fd, &outcome);
     else
         mkt_error_set(&outcome, outcome.status, "%s: %s", order->path,
                       mkt_status_text(outcome.status));
     mkt_fault_point("archiver.before-done");
-    enum mkt_status status = mkt_client_save_done(client, order, &outcome, &file, &error);
+    enum mkt_status status = mkt_client_save_done(client, order, &outcome, &file, fd, &error);
+    if (fd >= 0)
+        close(fd);
     mkt_fault_point("archiver.done");
     mkt_save_order_fini(order);
     return status == MKT_OK || status == MKT_CANCELLED;
