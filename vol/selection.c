@@ -35,10 +35,6 @@ static herr_t read_bounds(struct mkt_vol_selection *selection, hid_t space)
     if (H5Sget_select_bounds(space, low, high) < 0)
         return -1;
     for (uint32_t d = 0; d < selection->rank; d++) {
-        /* HDF5 1.14 calls a point valid that is one beyond. */
-        if (high[d] >= selection->dims[d])
-            return mkt_vol_fail(H5E_DATASPACE, H5E_BADRANGE,
-                                "selection + offset not within extent");
         start[d] = low[d];
         count[d] = high[d] - low[d] + 1;
     }
@@ -50,9 +46,11 @@ static herr_t read_bounds(struct mkt_vol_selection *selection, hid_t space)
 static herr_t read_point_bounds(struct mkt_vol_selection *selection)
 {
     uint64_t low[MKT_MAX_RANK], high[MKT_MAX_RANK], count[MKT_MAX_RANK], offset, length;
+    uint64_t extent = 1;
     struct mkt_vol_runs runs;
 
     for (uint32_t d = 0; d < selection->rank; d++) {
+        extent *= selection->dims[d];
         low[d] = UINT64_MAX;
         high[d] = 0;
     }
@@ -61,6 +59,13 @@ static herr_t read_point_bounds(struct mkt_vol_selection *selection)
         result = mkt_vol_runs_next(&runs, 1, &offset, &length);
         if (result < 0 || length == 0)
             break;
+        /* HDF5 1.14 calls a point valid that is one beyond: it is the next row's first, and of the
+         * last row nothing. */
+        if (offset >= extent) {
+            result =
+                mkt_vol_fail(H5E_DATASPACE, H5E_BADRANGE, "selection + offset not within extent");
+            break;
+        }
         for (uint32_t d = selection->rank; d-- > 0; offset /= selection->dims[d]) {
             uint64_t at = offset % selection->dims[d];
 
@@ -127,9 +132,8 @@ herr_t mkt_vol_selection_read(struct mkt_vol_selection *selection_out, hid_t spa
         return 0;
     if (type == H5S_SEL_HYPERSLABS && H5Sis_regular_hyperslab(space) > 0)
         return read_regular(selection_out, space);
-    if (read_bounds(selection_out, space) < 0)
-        return -1;
-    return type == H5S_SEL_POINTS ? read_point_bounds(selection_out) : 0;
+    return type == H5S_SEL_POINTS ? read_point_bounds(selection_out)
+                                  : read_bounds(selection_out, space);
 }
 
 /* True if the slab is one run of the extent; *first_out gets its offset in elements. */
