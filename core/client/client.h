@@ -192,11 +192,11 @@ enum mkt_status mkt_client_save_yield(struct mkt_client *client, uint64_t bytes,
 enum mkt_status mkt_client_save_place(struct mkt_client *client, const struct mkt_save_order *order,
                                       const struct mkt_file_identity *file,
                                       struct mkt_error *error);
-/* Ends an order: MKT_OK and the file that stands there now, or why there is none. fd: the file,
- * which may have been moved since it came to its path; -1: it is looked for there. */
+/* Ends an order: MKT_OK and the file that stands there now, or why there is none. written: open
+ * on the file, which may have been moved since it came to its path; -1: it is looked for there. */
 enum mkt_status mkt_client_save_done(struct mkt_client *client, const struct mkt_save_order *order,
                                      const struct mkt_error *outcome,
-                                     const struct mkt_file_identity *file, int fd,
+                                     const struct mkt_file_identity *file, int written,
                                      struct mkt_error *error);
 
 /* What stands at a path, without a daemon. */

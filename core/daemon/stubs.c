@@ -352,15 +352,16 @@ static bool is_stub(const char *path)
 
 /* True if what stands at `path` came through the market: an entry, or a file that took its place.
  */
-static bool is_market_file(const struct scan *scan, const char *path, const struct stat *there)
+static bool is_market_file(const struct scan *scan, const char *path,
+                           const struct mkt_file_identity *there, uint32_t mode)
 {
     struct stat held;
 
     for (size_t i = 0; i < scan->count; i++)
-        if (fstat(scan->looks[i].file->fd, &held) == 0 && held.st_dev == there->st_dev &&
-            held.st_ino == there->st_ino)
+        if (fstat(scan->looks[i].file->fd, &held) == 0 && held.st_dev == there->dev &&
+            held.st_ino == there->ino)
             return true;
-    return S_ISREG(there->st_mode) && is_stub(path);
+    return S_ISREG(mode) && is_stub(path);
 }
 
 /*
@@ -372,19 +373,19 @@ static void look_at_place(const struct scan *scan, struct look *look)
 {
     struct held_file *file = look->file;
     char path[PATH_MAX];
-    struct stat there, held;
-    struct mkt_file_identity seen = {.ino = 0};
+    struct mkt_file_identity there;
+    struct stat held;
     uint32_t mode;
 
-    if (!path_of(file->fd, path, sizeof(path)) || lstat(path, &there) != 0)
+    if (!path_of(file->fd, path, sizeof(path)) || mkt_file_look(path, &there, &mode) != 0)
         return;
     look->replaced = true;
     if (fstat(file->fd, &held) != 0 || held.st_nlink > 0)
         return;
-    if (is_market_file(scan, path, &there))
+    if (is_market_file(scan, path, &there, mode))
         look->replaced = false;
-    else if (mkt_file_look(path, &seen, &mode) != 0 || !mkt_file_same(&seen, &file->foreign)) {
-        file->foreign = seen;
+    else if (!mkt_file_same(&there, &file->foreign)) {
+        file->foreign = there;
         look->removed = false;
     }
 }

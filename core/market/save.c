@@ -243,7 +243,17 @@ static bool comes_before(const struct mkt_market *market, const struct version *
     return a->save.priority > b->save.priority;
 }
 
-static bool is_waited_for(const struct mkt_market *market);
+/* Somebody waits for archivers: for memory, for files to be safe, for a close, for the end. */
+static bool is_waited_for(const struct mkt_market *market)
+{
+    const struct save_wait *wait;
+
+    DL_FOREACH (market->save_waits, wait) {
+        if (!wait->is_archiver && !wait->yields)
+            return true;
+    }
+    return market->grant_waits || market->awaited > 0 || market->drains > 0;
+}
 
 static bool is_due(const struct mkt_market *market, const struct version *version)
 {
@@ -569,18 +579,6 @@ void mkt_save_wait(struct mkt_market *market, struct session *session, const str
         }
     }
     wait_begin(market, session, msg->request, wait, msg->save_wait.wait_ms);
-}
-
-/* Somebody waits for archivers: for memory, for files to be safe, for a close, for the end. */
-static bool is_waited_for(const struct mkt_market *market)
-{
-    const struct save_wait *wait;
-
-    DL_FOREACH (market->save_waits, wait) {
-        if (!wait->is_archiver && !wait->yields)
-            return true;
-    }
-    return market->grant_waits || market->awaited > 0 || market->drains > 0;
 }
 
 /* Somebody may wait for what the session brings in. */

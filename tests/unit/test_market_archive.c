@@ -191,8 +191,6 @@ static void test_placed_file_leads_to_its_object(void **state)
     assert_int_equal(opened(2).source, MKT_SOURCE_VERSION);
 }
 
-/* The inode of the file that a client saw is free after the next save, and used by the one after.
- */
 /* The file of what was withdrawn gets there, for a moment, over the stub of what came after it. */
 static void test_placed_file_of_what_was_withdrawn_leads_to_what_is_there_now(void **state)
 {
@@ -219,6 +217,8 @@ static void test_placed_file_of_what_was_withdrawn_leads_to_what_is_there_now(vo
     assert_int_equal(found.object[0], 10);
 }
 
+/* The inode of the file that a client saw is free after the next save, and used by the one after.
+ */
 static void test_file_seen_before_two_saves_leads_to_its_object(void **state)
 {
     struct mkt_file_identity file = new_file;

@@ -109,6 +109,22 @@ static enum mkt_status removed(const struct mkt_save_deposit *deposit, struct mk
     return mkt_error_set(error, MKT_NOT_FOUND, "%s was removed", deposit->target.path);
 }
 
+static enum mkt_status look_at_path(const struct mkt_save_deposit *deposit, struct stat *info_out,
+                                    struct mkt_error *error)
+{
+    if (lstat(deposit->target.path, info_out) == 0)
+        return MKT_OK;
+    return errno == ENOENT ? removed(deposit, error)
+                           : mkt_save_failed(error, "can't look at", deposit->target.path);
+}
+
+/* What had been found at the path, and as it was then. */
+static bool is_former(const struct mkt_save_deposit *deposit, const char *path,
+                      const struct stat *info)
+{
+    return is_same(info, &deposit->expected) && is_expected(deposit->order, path, info);
+}
+
 /* Sets what is expected at the path, or says what is wrong. */
 static enum mkt_status examine(struct mkt_save_deposit *deposit, struct mkt_error *error)
 {
@@ -238,9 +254,9 @@ static enum mkt_status take_over_owner(struct mkt_save_deposit *deposit, struct 
                    ? MKT_OK
                    : mkt_save_failed(error, "can't set the mode of", target->temporary);
     }
-    if (lstat(target->path, &old) != 0)
-        return errno == ENOENT ? removed(deposit, error)
-                               : mkt_save_failed(error, "can't look at", target->path);
+    enum mkt_status status = look_at_path(deposit, &old, error);
+    if (status != MKT_OK)
+        return status;
     if (fstat(target->fd, &mine) != 0)
         return mkt_save_failed(error, "can't look at", target->temporary);
     if ((old.st_uid != mine.st_uid || old.st_gid != mine.st_gid) &&
@@ -295,16 +311,14 @@ static void note_there(struct mkt_save_deposit *deposit)
 /* Just before the file takes the place of what was expected there. */
 static enum mkt_status look_again(const struct mkt_save_deposit *deposit, struct mkt_error *error)
 {
-    const char *path = deposit->target.path;
     struct stat info;
+    enum mkt_status status = look_at_path(deposit, &info, error);
 
-    if (lstat(path, &info) != 0)
-        return errno == ENOENT ? removed(deposit, error)
-                               : mkt_save_failed(error, "can't look at", path);
-    if (!is_same(&info, &deposit->expected) || !is_expected(deposit->order, path, &info))
-        return conflict(deposit, error);
-    mkt_fault_point("archiver.looked");
-    return MKT_OK;
+    if (status == MKT_OK && !is_former(deposit, deposit->target.path, &info))
+        status = conflict(deposit, error);
+    if (status == MKT_OK)
+        mkt_fault_point("archiver.looked");
+    return status;
 }
 
 /* For file systems that can't exchange. */
@@ -413,7 +427,10 @@ static enum mkt_status exchange(struct mkt_save_deposit *deposit, struct mkt_err
 {
     struct mkt_save_target *target = &deposit->target;
     struct stat info;
+    enum mkt_status status = look_again(deposit, error);
 
+    if (status != MKT_OK)
+        return status;
     if (renameat2(AT_FDCWD, target->temporary, AT_FDCWD, target->path, RENAME_EXCHANGE) != 0) {
         if (errno == EINVAL || errno == ENOSYS)
             return replace(deposit, error);
@@ -423,9 +440,7 @@ static enum mkt_status exchange(struct mkt_save_deposit *deposit, struct mkt_err
     }
     mkt_fault_point("archiver.exchanged");
     note_there(deposit);
-    /* What came out: the one that was expected, and as it was. */
-    if (lstat(target->temporary, &info) != 0 || !is_same(&info, &deposit->expected) ||
-        !is_expected(deposit->order, target->temporary, &info))
+    if (lstat(target->temporary, &info) != 0 || !is_former(deposit, target->temporary, &info))
         return put_back(deposit, error);
     return remove_temporary(target, error);
 }
@@ -587,8 +602,6 @@ enum mkt_status mkt_save_deposit_place(struct mkt_save_deposit *deposit,
     status = mkt_save_target_share(&deposit->target, error);
     if (status == MKT_OK && deposit->expected.ino != 0)
         status = lock_former(deposit, &former, error);
-    if (status == MKT_OK && deposit->expected.ino != 0)
-        status = look_again(deposit, error);
     if (status == MKT_OK)
         status = deposit->expected.ino != 0 ? exchange(deposit, error) : create(deposit, error);
     if (former >= 0)
