@@ -11,7 +11,7 @@ mode=market
 
 native() { env -u HDF5_VOL_CONNECTOR "$@"; }
 rules() { configure files: "$1"; } # TEXT
-inode() { stat -c %i "$1"; }
+inode() { stat -L -c %i "$1"; }
 holds() { h5market stat "$1" >/dev/null 2>&1; }
 holds_not() { ! holds "$1"; }
 
@@ -32,7 +32,8 @@ same_file() { # NATIVE MARKET WHERE
 rounds_of() {
     local step before
     for step in 1 2 3 4 5 6; do
-        before=$(inode "$2")
+        exec 8<"$2" # held, so that no file after it gets its number
+        before=$(inode /proc/self/fd/8)
         run 0 env -u HDF5_VOL_CONNECTOR "$ROUNDS" step "$1" "$step"
         run 0 "$ROUNDS" step "$2" "$step"
         holds "$2" || fail "round $step wasn't in memory"
@@ -45,6 +46,7 @@ rounds_of() {
         [[ $step != 4 ]] || h5market rm -q "$2" # brought in once more
         [[ -e $2 ]] || fail "$2 is gone"
     done
+    exec 8<&-
     [[ -z $(find . -name '.*tmp*') ]] || fail "temporary files are left"
 }
 
