@@ -10,8 +10,8 @@ void *mkt_vol_attribute_create(void *object, const H5VL_loc_params_t *loc, const
 {
     if (!mkt_vol_object_usable(object))
         return NULL;
-    void *under = H5VLattr_create(mkt_vol_under(object), loc, mkt_vol_native_id(), name, type,
-                                  space, acpl, aapl, dxpl, request);
+    void *under = mkt_vol_native()->attr_cls.create(mkt_vol_under(object), loc, name, type, space,
+                                                    acpl, aapl, dxpl, request);
     return mkt_vol_object_adopt(under, H5I_ATTR);
 }
 
@@ -21,7 +21,7 @@ void *mkt_vol_attribute_open(void *object, const H5VL_loc_params_t *loc, const c
     if (!mkt_vol_object_usable(object))
         return NULL;
     void *under =
-        H5VLattr_open(mkt_vol_under(object), loc, mkt_vol_native_id(), name, aapl, dxpl, request);
+        mkt_vol_native()->attr_cls.open(mkt_vol_under(object), loc, name, aapl, dxpl, request);
     return mkt_vol_object_adopt(under, H5I_ATTR);
 }
 
@@ -29,8 +29,7 @@ herr_t mkt_vol_attribute_read(void *attribute, hid_t type, void *buffer, hid_t d
 {
     if (!mkt_vol_object_usable(attribute))
         return -1;
-    return H5VLattr_read(mkt_vol_under(attribute), mkt_vol_native_id(), type, buffer, dxpl,
-                         request);
+    return mkt_vol_native()->attr_cls.read(mkt_vol_under(attribute), type, buffer, dxpl, request);
 }
 
 herr_t mkt_vol_attribute_write(void *attribute, hid_t type, const void *buffer, hid_t dxpl,
@@ -38,15 +37,14 @@ herr_t mkt_vol_attribute_write(void *attribute, hid_t type, const void *buffer, 
 {
     if (!mkt_vol_object_usable(attribute))
         return -1;
-    return H5VLattr_write(mkt_vol_under(attribute), mkt_vol_native_id(), type, buffer, dxpl,
-                          request);
+    return mkt_vol_native()->attr_cls.write(mkt_vol_under(attribute), type, buffer, dxpl, request);
 }
 
 herr_t mkt_vol_attribute_get(void *object, H5VL_attr_get_args_t *args, hid_t dxpl, void **request)
 {
     if (!mkt_vol_object_usable(object))
         return -1;
-    return H5VLattr_get(mkt_vol_under(object), mkt_vol_native_id(), args, dxpl, request);
+    return mkt_vol_native()->attr_cls.get(mkt_vol_under(object), args, dxpl, request);
 }
 
 herr_t mkt_vol_attribute_specific(void *object, const H5VL_loc_params_t *loc,
@@ -56,7 +54,7 @@ herr_t mkt_vol_attribute_specific(void *object, const H5VL_loc_params_t *loc,
         return -1;
     mkt_vol_threads_hold();
     herr_t result =
-        H5VLattr_specific(mkt_vol_under(object), loc, mkt_vol_native_id(), args, dxpl, request);
+        mkt_vol_native()->attr_cls.specific(mkt_vol_under(object), loc, args, dxpl, request);
     mkt_vol_threads_unhold();
     return result;
 }
@@ -67,8 +65,7 @@ herr_t mkt_vol_attribute_optional(void *object, H5VL_optional_args_t *args, hid_
     if (!mkt_vol_object_usable(object))
         return -1;
     mkt_vol_threads_hold();
-    herr_t result =
-        H5VLattr_optional(mkt_vol_under(object), mkt_vol_native_id(), args, dxpl, request);
+    herr_t result = mkt_vol_native()->attr_cls.optional(mkt_vol_under(object), args, dxpl, request);
     mkt_vol_threads_unhold();
     return result;
 }
@@ -78,5 +75,5 @@ herr_t mkt_vol_attribute_close(void *attribute, hid_t dxpl, void **request)
     if (!mkt_vol_object_closing(attribute))
         return 0;
     return mkt_vol_object_closed(
-        attribute, H5VLattr_close(mkt_vol_under(attribute), mkt_vol_native_id(), dxpl, request));
+        attribute, mkt_vol_native()->attr_cls.close(mkt_vol_under(attribute), dxpl, request));
 }

@@ -23,6 +23,7 @@ struct waiter {
 
 static struct {
     hid_t native;
+    const H5VL_class_t *native_class;
     enum mkt_vol_post_open post_open;
     char accessible[PATH_MAX];
     struct mkt_client *client;
@@ -37,11 +38,20 @@ hid_t mkt_vol_native_id(void)
     return context.native;
 }
 
+const H5VL_class_t *mkt_vol_native(void)
+{
+    return context.native_class;
+}
+
 herr_t mkt_vol_context_init(void)
 {
     mkt_vol_threads_init();
     context.native = H5VLget_connector_id_by_name(H5VL_NATIVE_NAME);
-    return context.native < 0 ? -1 : 0;
+    if (context.native < 0)
+        return -1;
+    /* Asked of an object, by the rule; native looks at none. */
+    return H5VLintrospect_get_conn_cls(&context, context.native, H5VL_GET_CONN_LVL_TERM,
+                                       &context.native_class);
 }
 
 void mkt_vol_context_fini(void)

@@ -129,9 +129,9 @@ static herr_t drain_part(void *context, const struct mkt_slab *part)
     drain->transfer.file_space = drain->file_space;
     herr_t result = mkt_vol_transfer_read(&drain->transfer, drain->buffer);
     if (result >= 0)
-        result = H5VLdataset_write(1, &drain->target->under, drain->target->under_vol_id,
-                                   &drain->transfer.file_type, &memory, &drain->file_space,
-                                   H5P_DATASET_XFER_DEFAULT, &buffer, NULL);
+        result = mkt_vol_native()->dataset_cls.write(
+            1, &drain->target->under, &drain->transfer.file_type, &memory, &drain->file_space,
+            H5P_DATASET_XFER_DEFAULT, &buffer, NULL);
     H5Sclose(memory);
     return result;
 }
@@ -151,11 +151,10 @@ static herr_t to_native(struct mkt_vol_object *source, struct mkt_vol_array *arr
         elements *= meta->dims[d];
     if (elements == 0)
         return 0;
-    if (H5VLdataset_get(source->under, source->under_vol_id, &type, H5P_DATASET_XFER_DEFAULT,
-                        NULL) < 0)
+    if (mkt_vol_native()->dataset_cls.get(source->under, &type, H5P_DATASET_XFER_DEFAULT, NULL) < 0)
         return -1;
-    if (H5VLdataset_get(source->under, source->under_vol_id, &space, H5P_DATASET_XFER_DEFAULT,
-                        NULL) < 0)
+    if (mkt_vol_native()->dataset_cls.get(source->under, &space, H5P_DATASET_XFER_DEFAULT, NULL) <
+        0)
         goto err_type;
     uint64_t most = COPY_STRIP_BYTES / meta->element_bytes;
     most = most == 0 ? 1 : most < elements ? most : elements;

@@ -227,8 +227,8 @@ static uint32_t flags_by_rule(const struct mkt_vol_object *object)
         .args.get_name = {.buf_size = sizeof path, .buf = path, .name_len = &length}};
 
     if (!rule->datasets || !rule->datasets[0] ||
-        H5VLobject_get(object->under, &self, object->under_vol_id, &args, H5P_DATASET_XFER_DEFAULT,
-                       NULL) < 0 ||
+        mkt_vol_native()->object_cls.get(object->under, &self, &args, H5P_DATASET_XFER_DEFAULT,
+                                         NULL) < 0 ||
         length == 0 || length >= sizeof path)
         return 0;
     return mkt_rule_keeps_dataset(rule, path) ? MKT_ARRAY_MEMORY_ONLY : 0;
@@ -306,16 +306,16 @@ void *mkt_vol_dataset_create(void *location, const H5VL_loc_params_t *loc, const
         list = late_list(dcpl, type, space, alloc_time, &owned);
     if (list < 0)
         return NULL;
-    void *under = H5VLdataset_create(parent->under, loc, parent->under_vol_id, name, lcpl, type,
-                                     space, list, dapl, dxpl, request);
+    void *under = mkt_vol_native()->dataset_cls.create(parent->under, loc, name, lcpl, type, space,
+                                                       list, dapl, dxpl, request);
     if (owned)
         mkt_vol_close_keeping_errors(list);
     if (!under)
         return NULL;
-    struct mkt_vol_object *object = mkt_vol_object_wrap(under, mkt_vol_native_id(), H5I_DATASET,
-                                                        mkt_vol_file_of(under, H5I_DATASET));
+    struct mkt_vol_object *object =
+        mkt_vol_object_wrap(under, H5I_DATASET, mkt_vol_file_of(under, H5I_DATASET));
     if (!object) {
-        H5VLdataset_close(under, parent->under_vol_id, dxpl, NULL);
+        mkt_vol_native()->dataset_cls.close(under, dxpl, NULL);
         return NULL;
     }
     if (!object->file->in_market) {
@@ -342,8 +342,7 @@ void *mkt_vol_dataset_open(void *location, const H5VL_loc_params_t *loc, const c
 
     if (!mkt_vol_object_usable(location))
         return NULL;
-    void *under =
-        H5VLdataset_open(parent->under, loc, parent->under_vol_id, name, dapl, dxpl, request);
+    void *under = mkt_vol_native()->dataset_cls.open(parent->under, loc, name, dapl, dxpl, request);
     return mkt_vol_object_adopt(under, H5I_DATASET); /* attaches */
 }
 
@@ -365,7 +364,7 @@ herr_t mkt_vol_dataset_close(void *object, hid_t dxpl, void **request)
     forget_unlinked(dataset);
     if (!mkt_vol_object_closing(dataset))
         return 0;
-    herr_t result = H5VLdataset_close(dataset->under, dataset->under_vol_id, dxpl, request);
+    herr_t result = mkt_vol_native()->dataset_cls.close(dataset->under, dxpl, request);
     if (result >= 0)
         mkt_vol_dataset_detach(dataset);
     return mkt_vol_object_closed(dataset, result);
@@ -444,25 +443,15 @@ static bool is_virtual(struct mkt_vol_object *object)
 static herr_t read_passed(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space,
                           hid_t file_space, hid_t dxpl, void *buffer)
 {
-    struct mkt_vol_silence silence;
-
-    mkt_vol_silence_begin(&silence);
-    herr_t result = H5VLdataset_read(1, &object->under, object->under_vol_id, &mem_type, &mem_space,
-                                     &file_space, dxpl, &buffer, NULL);
-    mkt_vol_silence_end(&silence);
-    return result;
+    return mkt_vol_native()->dataset_cls.read(1, &object->under, &mem_type, &mem_space, &file_space,
+                                              dxpl, &buffer, NULL);
 }
 
 static herr_t write_passed(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space,
                            hid_t file_space, hid_t dxpl, const void *buffer)
 {
-    struct mkt_vol_silence silence;
-
-    mkt_vol_silence_begin(&silence);
-    herr_t result = H5VLdataset_write(1, &object->under, object->under_vol_id, &mem_type,
-                                      &mem_space, &file_space, dxpl, &buffer, NULL);
-    mkt_vol_silence_end(&silence);
-    return result;
+    return mkt_vol_native()->dataset_cls.write(1, &object->under, &mem_type, &mem_space,
+                                               &file_space, dxpl, &buffer, NULL);
 }
 
 static herr_t read_one(struct mkt_vol_object *object, hid_t mem_type, hid_t mem_space,
@@ -629,7 +618,7 @@ herr_t mkt_vol_dataset_get(void *dataset, H5VL_dataset_get_args_t *args, hid_t d
     herr_t result;
     if (redirected && get_redirected(object, args, &result))
         return result;
-    if (H5VLdataset_get(object->under, object->under_vol_id, args, dxpl, request) < 0)
+    if (mkt_vol_native()->dataset_cls.get(object->under, args, dxpl, request) < 0)
         return -1;
     if (redirected && args->op_type == H5VL_DATASET_GET_DCPL) {
         H5D_alloc_time_t time = mkt_vol_array_alloc_time(object->dataset->array);
@@ -664,7 +653,7 @@ herr_t mkt_vol_dataset_specific(void *dataset, H5VL_dataset_specific_args_t *arg
         return -1;
     if (args->op_type == H5VL_DATASET_FLUSH && mkt_vol_object_may_flush(object) < 0)
         return -1;
-    if (H5VLdataset_specific(object->under, object->under_vol_id, args, dxpl, request) < 0)
+    if (mkt_vol_native()->dataset_cls.specific(object->under, args, dxpl, request) < 0)
         return -1;
     if (args->op_type != H5VL_DATASET_SET_EXTENT || !object->dataset)
         return 0;
@@ -699,11 +688,7 @@ static bool would_be_converted(struct mkt_vol_object *object)
 {
     H5D_chunk_index_t type = H5D_CHUNK_IDX_BTREE;
     H5VL_native_dataset_optional_args_t args = {.get_chunk_idx_type = {.idx_type = &type}};
-    struct mkt_vol_silence silence;
-
-    mkt_vol_silence_begin(&silence);
     herr_t result = mkt_vol_native_ask(object, H5VL_NATIVE_DATASET_GET_CHUNK_INDEX_TYPE, &args);
-    mkt_vol_silence_end(&silence);
     return result >= 0 && type != H5D_CHUNK_IDX_BTREE;
 }
 
@@ -723,5 +708,5 @@ herr_t mkt_vol_dataset_optional(void *dataset, H5VL_optional_args_t *args, hid_t
     if (object->dataset && object->dataset->raw == RAW_REDIRECTED &&
         optional_redirected(object, args, &result))
         return result;
-    return H5VLdataset_optional(object->under, object->under_vol_id, args, dxpl, request);
+    return mkt_vol_native()->dataset_cls.optional(object->under, args, dxpl, request);
 }

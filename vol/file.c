@@ -54,14 +54,11 @@ struct asking {
 
 static void *native_open(const struct opening *opening, const char *name, hid_t list)
 {
-    struct mkt_vol_silence silence;
-    mkt_vol_silence_begin(&silence);
-    void *under = opening->create
-                      ? H5VLfile_create(name, opening->flags, opening->fcpl, list, opening->dxpl,
-                                        opening->request)
-                      : H5VLfile_open(name, opening->flags, list, opening->dxpl, opening->request);
-    mkt_vol_silence_end(&silence);
-    return under;
+    return opening->create
+               ? mkt_vol_native()->file_cls.create(name, opening->flags, opening->fcpl, list,
+                                                   opening->dxpl, opening->request)
+               : mkt_vol_native()->file_cls.open(name, opening->flags, list, opening->dxpl,
+                                                 opening->request);
 }
 
 static void *pass_through(const struct opening *opening)
@@ -81,9 +78,9 @@ static void *pass_through(const struct opening *opening)
     }
     H5Pclose(list);
     struct mkt_vol_object *object =
-        mkt_vol_object_wrap(under, mkt_vol_native_id(), H5I_FILE, mkt_vol_file_passed_through());
+        mkt_vol_object_wrap(under, H5I_FILE, mkt_vol_file_passed_through());
     if (!object)
-        H5VLfile_close(under, mkt_vol_native_id(), opening->dxpl, NULL);
+        mkt_vol_native()->file_cls.close(under, opening->dxpl, NULL);
     return object;
 }
 
@@ -105,9 +102,9 @@ static void *open_image(const struct opening *opening, struct mkt_vol_file *file
             H5Eset_current_stack(errors);
         return NULL;
     }
-    struct mkt_vol_object *object = mkt_vol_object_wrap(under, mkt_vol_native_id(), H5I_FILE, file);
+    struct mkt_vol_object *object = mkt_vol_object_wrap(under, H5I_FILE, file);
     if (!object)
-        H5VLfile_close(under, mkt_vol_native_id(), opening->dxpl, NULL);
+        mkt_vol_native()->file_cls.close(under, opening->dxpl, NULL);
     return object;
 }
 
@@ -596,7 +593,7 @@ static void *open_by_rule(struct opening *opening)
 static bool is_native_to_hdf5(void *under)
 {
     H5VL_file_get_args_t args = {.op_type = H5VL_FILE_GET_FAPL};
-    if (H5VLfile_get(under, mkt_vol_native_id(), &args, H5P_DATASET_XFER_DEFAULT, NULL) < 0)
+    if (mkt_vol_native()->file_cls.get(under, &args, H5P_DATASET_XFER_DEFAULT, NULL) < 0)
         return false;
     hid_t connector = H5I_INVALID_HID;
     int order = 1;
@@ -677,5 +674,5 @@ herr_t mkt_vol_file_close(void *file, hid_t dxpl, void **request)
     if (!mkt_vol_object_closing(file))
         return 0;
     return mkt_vol_object_closed(
-        file, H5VLfile_close(mkt_vol_under(file), mkt_vol_native_id(), dxpl, request));
+        file, mkt_vol_native()->file_cls.close(mkt_vol_under(file), dxpl, request));
 }

@@ -43,14 +43,14 @@ herr_t mkt_vol_file_get(void *object, H5VL_file_get_args_t *args, hid_t dxpl, vo
 {
     /* HDF5 2.x's tools ask with what H5VLobject gave them: native's object. */
     if (as_object(object)->mark != MKT_VOL_OBJECT_MARK)
-        return H5VLfile_get(object, mkt_vol_native_id(), args, dxpl, request);
+        return mkt_vol_native()->file_cls.get(object, args, dxpl, request);
     if (!mkt_vol_object_usable(object))
         return -1;
     const struct mkt_vol_file *file = as_object(object)->file;
     bool in_market = file && file->in_market;
     if (in_market && args->op_type == H5VL_FILE_GET_NAME)
         return get_name(file, &args->args.get_name);
-    if (H5VLfile_get(mkt_vol_under(object), mkt_vol_native_id(), args, dxpl, request) < 0)
+    if (mkt_vol_native()->file_cls.get(mkt_vol_under(object), args, dxpl, request) < 0)
         return -1;
     if (in_market && args->op_type == H5VL_FILE_GET_FAPL)
         return mkt_vol_list_restore(args->args.get_fapl.fapl_id, file);
@@ -161,7 +161,7 @@ static herr_t ask_native(H5VL_file_specific_args_t *args, hid_t *fapl_place, hid
     if (list < 0)
         return -1;
     *fapl_place = list;
-    herr_t result = H5VLfile_specific(NULL, mkt_vol_native_id(), args, dxpl, request);
+    herr_t result = mkt_vol_native()->file_cls.specific(NULL, args, dxpl, request);
     *fapl_place = given;
     mkt_vol_close_keeping_errors(list);
     return result;
@@ -187,13 +187,9 @@ static herr_t find_accessible(H5VL_file_specific_args_t *args, hid_t dxpl, void 
         return -1;
     *args->args.is_accessible.accessible = answer == ANSWER_YES;
     if (answer == ANSWER_NATIVE) {
-        struct mkt_vol_silence silence;
-        if (is_default)
-            return ask_native(args, &args->args.is_accessible.fapl_id, dxpl, request);
+        herr_t result = ask_native(args, &args->args.is_accessible.fapl_id, dxpl, request);
         /* In HDF5's search native has complained of the path already, and no answer is no. */
-        mkt_vol_silence_begin(&silence);
-        ask_native(args, &args->args.is_accessible.fapl_id, dxpl, request);
-        mkt_vol_silence_end(&silence);
+        return is_default ? result : 0;
     }
     return 0;
 }
@@ -229,7 +225,7 @@ static herr_t delete_file(H5VL_file_specific_args_t *args, hid_t dxpl, void **re
 static herr_t flush(void *object, H5VL_file_specific_args_t *args, hid_t dxpl, void **request)
 {
     struct mkt_vol_object *of = object;
-    if (H5VLfile_specific(of->under, mkt_vol_native_id(), args, dxpl, request) < 0)
+    if (mkt_vol_native()->file_cls.specific(of->under, args, dxpl, request) < 0)
         return -1;
     if (of->file && of->file->in_market && of->file->writable && of->file->state->publish_at_flush)
         return mkt_vol_file_publish_flushed(of);
@@ -238,7 +234,7 @@ static herr_t flush(void *object, H5VL_file_specific_args_t *args, hid_t dxpl, v
 
 static herr_t reopen(void *object, H5VL_file_specific_args_t *args, hid_t dxpl, void **request)
 {
-    if (H5VLfile_specific(mkt_vol_under(object), mkt_vol_native_id(), args, dxpl, request) < 0)
+    if (mkt_vol_native()->file_cls.specific(mkt_vol_under(object), args, dxpl, request) < 0)
         return -1;
     *args->args.reopen.file = mkt_vol_object_adopt(*args->args.reopen.file, H5I_FILE);
     return *args->args.reopen.file ? 0 : -1;
@@ -261,7 +257,7 @@ herr_t mkt_vol_file_specific(void *object, H5VL_file_specific_args_t *args, hid_
         return reopen(object, args, dxpl, request);
     default:
         /* IS_EQUAL's second file comes unwrapped. */
-        return H5VLfile_specific(mkt_vol_under(object), mkt_vol_native_id(), args, dxpl, request);
+        return mkt_vol_native()->file_cls.specific(mkt_vol_under(object), args, dxpl, request);
     }
 }
 
@@ -271,8 +267,7 @@ static herr_t post_open(void *object, H5VL_optional_args_t *args, hid_t dxpl, vo
 {
     mkt_vol_context_set_post_open(as_object(object)->found_by_search ? MKT_VOL_POST_OPEN_BARE
                                                                      : MKT_VOL_POST_OPEN_WRAPPED);
-    herr_t result =
-        H5VLfile_optional(mkt_vol_under(object), mkt_vol_native_id(), args, dxpl, request);
+    herr_t result = mkt_vol_native()->file_cls.optional(mkt_vol_under(object), args, dxpl, request);
     mkt_vol_context_set_post_open(MKT_VOL_POST_OPEN_NONE);
     return result;
 }
@@ -284,7 +279,7 @@ static herr_t get_eoa(struct mkt_vol_object *object, H5VL_native_file_optional_a
     hsize_t bytes = 0;
     H5VL_native_file_optional_args_t size = {.get_size = {&bytes}};
     H5VL_optional_args_t ask = {.op_type = H5VL_NATIVE_FILE_GET_SIZE, .args = &size};
-    if (H5VLfile_optional(object->under, mkt_vol_native_id(), &ask, dxpl, NULL) < 0)
+    if (mkt_vol_native()->file_cls.optional(object->under, &ask, dxpl, NULL) < 0)
         return -1;
     *args->get_eoa.eoa = bytes;
     return 0;
@@ -341,7 +336,7 @@ static herr_t convert_format(struct mkt_vol_object *object, H5VL_optional_args_t
         if (!mkt_superblock_read(image, bytes, &superblock) || superblock.version > NEWEST_OF_1_8)
             return mkt_vol_may_write(object);
     }
-    return H5VLfile_optional(object->under, mkt_vol_native_id(), args, dxpl, request);
+    return mkt_vol_native()->file_cls.optional(object->under, args, dxpl, request);
 }
 
 /* Space behind the file's end that nothing is in: sec2 takes it, core doesn't, and a file in memory
@@ -351,7 +346,7 @@ static herr_t increment_size(struct mkt_vol_object *object, H5VL_optional_args_t
 {
     if (object->file->state->driver == MKT_VOL_DRIVER_SEC2)
         return 0;
-    return H5VLfile_optional(object->under, mkt_vol_native_id(), args, dxpl, request);
+    return mkt_vol_native()->file_cls.optional(object->under, args, dxpl, request);
 }
 
 static herr_t market_optional(struct mkt_vol_object *object, H5VL_optional_args_t *args, hid_t dxpl,
@@ -375,7 +370,7 @@ static herr_t market_optional(struct mkt_vol_object *object, H5VL_optional_args_
         return atomicity(object->file, args->op_type, args->args);
 #endif
     default:
-        return H5VLfile_optional(object->under, mkt_vol_native_id(), args, dxpl, request);
+        return mkt_vol_native()->file_cls.optional(object->under, args, dxpl, request);
     }
 }
 
@@ -388,5 +383,5 @@ herr_t mkt_vol_file_optional(void *object, H5VL_optional_args_t *args, hid_t dxp
     const struct mkt_vol_file *file = as_object(object)->file;
     if (file && file->in_market)
         return market_optional(object, args, dxpl, request);
-    return H5VLfile_optional(mkt_vol_under(object), mkt_vol_native_id(), args, dxpl, request);
+    return mkt_vol_native()->file_cls.optional(mkt_vol_under(object), args, dxpl, request);
 }

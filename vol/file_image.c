@@ -140,7 +140,7 @@ static herr_t flush(const struct mkt_vol_object *object, hid_t dxpl)
         .op_type = H5VL_FILE_FLUSH, .args.flush = {.obj_type = H5I_FILE, .scope = H5F_SCOPE_LOCAL}};
 
     return object->file->writable
-               ? H5VLfile_specific(object->under, mkt_vol_native_id(), &args, dxpl, NULL)
+               ? mkt_vol_native()->file_cls.specific(object->under, &args, dxpl, NULL)
                : 0;
 }
 

@@ -179,7 +179,7 @@ struct mkt_vol_file *mkt_vol_file_of(void *under, H5I_type_t type)
     args.args.get_name.buf = name;
     args.args.get_name.buf_size = sizeof(name);
     args.args.get_name.file_name_len = &length;
-    if (H5VLfile_get(under, mkt_vol_native_id(), &args, H5P_DATASET_XFER_DEFAULT, NULL) < 0)
+    if (mkt_vol_native()->file_cls.get(under, &args, H5P_DATASET_XFER_DEFAULT, NULL) < 0)
         return &passed_through;
     const char *dash = strrchr(name, '-');
     uint64_t serial = dash ? strtoull(dash + 1, NULL, 16) : 0;

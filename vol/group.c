@@ -10,8 +10,8 @@ void *mkt_vol_group_create(void *object, const H5VL_loc_params_t *loc, const cha
 {
     if (!mkt_vol_object_usable(object))
         return NULL;
-    void *under = H5VLgroup_create(mkt_vol_under(object), loc, mkt_vol_native_id(), name, lcpl,
-                                   gcpl, gapl, dxpl, request);
+    void *under = mkt_vol_native()->group_cls.create(mkt_vol_under(object), loc, name, lcpl, gcpl,
+                                                     gapl, dxpl, request);
     return mkt_vol_object_adopt(under, H5I_GROUP);
 }
 
@@ -21,7 +21,7 @@ void *mkt_vol_group_open(void *object, const H5VL_loc_params_t *loc, const char 
     if (!mkt_vol_object_usable(object))
         return NULL;
     void *under =
-        H5VLgroup_open(mkt_vol_under(object), loc, mkt_vol_native_id(), name, gapl, dxpl, request);
+        mkt_vol_native()->group_cls.open(mkt_vol_under(object), loc, name, gapl, dxpl, request);
     return mkt_vol_object_adopt(under, H5I_GROUP);
 }
 
@@ -29,7 +29,7 @@ herr_t mkt_vol_group_get(void *group, H5VL_group_get_args_t *args, hid_t dxpl, v
 {
     if (!mkt_vol_object_usable(group))
         return -1;
-    return H5VLgroup_get(mkt_vol_under(group), mkt_vol_native_id(), args, dxpl, request);
+    return mkt_vol_native()->group_cls.get(mkt_vol_under(group), args, dxpl, request);
 }
 
 herr_t mkt_vol_group_specific(void *group, H5VL_group_specific_args_t *args, hid_t dxpl,
@@ -43,7 +43,7 @@ herr_t mkt_vol_group_specific(void *group, H5VL_group_specific_args_t *args, hid
     if (args->op_type == H5VL_GROUP_MOUNT)
         native_args.args.mount.child_file = mkt_vol_under(args->args.mount.child_file);
     herr_t result =
-        H5VLgroup_specific(mkt_vol_under(group), mkt_vol_native_id(), &native_args, dxpl, request);
+        mkt_vol_native()->group_cls.specific(mkt_vol_under(group), &native_args, dxpl, request);
     /* A mounted file whose last handle is gone ends with the unmount. */
     if (args->op_type == H5VL_GROUP_UNMOUNT && mkt_vol_files_settle() < 0)
         result = -1;
@@ -55,8 +55,7 @@ herr_t mkt_vol_group_optional(void *group, H5VL_optional_args_t *args, hid_t dxp
     if (!mkt_vol_object_usable(group))
         return -1;
     mkt_vol_threads_hold();
-    herr_t result =
-        H5VLgroup_optional(mkt_vol_under(group), mkt_vol_native_id(), args, dxpl, request);
+    herr_t result = mkt_vol_native()->group_cls.optional(mkt_vol_under(group), args, dxpl, request);
     mkt_vol_threads_unhold();
     return result;
 }
@@ -66,5 +65,5 @@ herr_t mkt_vol_group_close(void *group, hid_t dxpl, void **request)
     if (!mkt_vol_object_closing(group))
         return 0;
     return mkt_vol_object_closed(
-        group, H5VLgroup_close(mkt_vol_under(group), mkt_vol_native_id(), dxpl, request));
+        group, mkt_vol_native()->group_cls.close(mkt_vol_under(group), dxpl, request));
 }

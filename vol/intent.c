@@ -39,12 +39,8 @@ static char *folder_of(const char *name)
 static bool leads_to_readers(struct mkt_vol_object *location, const char *folder)
 {
     struct mkt_vol_object group;
-    struct mkt_vol_silence silence;
 
-    mkt_vol_silence_begin(&silence);
-    herr_t opened = mkt_vol_walk_open(location, folder, &group);
-    mkt_vol_silence_end(&silence);
-    if (opened < 0) {
+    if (mkt_vol_walk_open(location, folder, &group) < 0) {
         H5Eclear2(H5E_DEFAULT);
         return false;
     }

@@ -19,8 +19,8 @@ herr_t mkt_vol_link_create(H5VL_link_create_args_t *args, void *object,
     H5VL_link_create_args_t native_args = *args;
     if (args->op_type == H5VL_LINK_CREATE_HARD)
         native_args.args.hard.curr_obj = mkt_vol_under(args->args.hard.curr_obj);
-    return H5VLlink_create(&native_args, mkt_vol_under(object), loc, mkt_vol_native_id(), lcpl,
-                           lapl, dxpl, request);
+    return mkt_vol_native()->link_cls.create(&native_args, mkt_vol_under(object), loc, lcpl, lapl,
+                                             dxpl, request);
 }
 
 herr_t mkt_vol_link_copy(void *source, const H5VL_loc_params_t *source_loc, void *target,
@@ -30,8 +30,8 @@ herr_t mkt_vol_link_copy(void *source, const H5VL_loc_params_t *source_loc, void
     if (!mkt_vol_object_usable(source) || !mkt_vol_object_usable(target) ||
         mkt_vol_may_link(target, target_loc) < 0)
         return -1;
-    return H5VLlink_copy(mkt_vol_under(source), source_loc, mkt_vol_under(target), target_loc,
-                         mkt_vol_native_id(), lcpl, lapl, dxpl, request);
+    return mkt_vol_native()->link_cls.copy(mkt_vol_under(source), source_loc, mkt_vol_under(target),
+                                           target_loc, lcpl, lapl, dxpl, request);
 }
 
 herr_t mkt_vol_link_move(void *source, const H5VL_loc_params_t *source_loc, void *target,
@@ -41,8 +41,8 @@ herr_t mkt_vol_link_move(void *source, const H5VL_loc_params_t *source_loc, void
     if (!mkt_vol_object_usable(source) || !mkt_vol_object_usable(target) ||
         mkt_vol_may_link(source, source_loc) < 0 || mkt_vol_may_link(target, target_loc) < 0)
         return -1;
-    return H5VLlink_move(mkt_vol_under(source), source_loc, mkt_vol_under(target), target_loc,
-                         mkt_vol_native_id(), lcpl, lapl, dxpl, request);
+    return mkt_vol_native()->link_cls.move(mkt_vol_under(source), source_loc, mkt_vol_under(target),
+                                           target_loc, lcpl, lapl, dxpl, request);
 }
 
 herr_t mkt_vol_link_get(void *object, const H5VL_loc_params_t *loc, H5VL_link_get_args_t *args,
@@ -50,7 +50,7 @@ herr_t mkt_vol_link_get(void *object, const H5VL_loc_params_t *loc, H5VL_link_ge
 {
     if (!mkt_vol_object_usable(object))
         return -1;
-    return H5VLlink_get(mkt_vol_under(object), loc, mkt_vol_native_id(), args, dxpl, request);
+    return mkt_vol_native()->link_cls.get(mkt_vol_under(object), loc, args, dxpl, request);
 }
 
 herr_t mkt_vol_link_specific(void *object, const H5VL_loc_params_t *loc,
@@ -64,7 +64,7 @@ herr_t mkt_vol_link_specific(void *object, const H5VL_loc_params_t *loc,
         args->op_type == H5VL_LINK_DELETE ? mkt_vol_unlink_begin(object, loc) : NULL;
     mkt_vol_threads_hold();
     herr_t result =
-        H5VLlink_specific(mkt_vol_under(object), loc, mkt_vol_native_id(), args, dxpl, request);
+        mkt_vol_native()->link_cls.specific(mkt_vol_under(object), loc, args, dxpl, request);
     mkt_vol_threads_unhold();
     mkt_vol_unlink_end(doomed, result >= 0);
     if (result >= 0 && args->op_type == H5VL_LINK_DELETE)

@@ -28,8 +28,8 @@ static H5T_conv_ret_t ask(H5T_conv_except_t kind, hid_t from, hid_t to, void *so
     (void)to;
     (void)source;
     (void)target;
-    if (asking->space < 0 && H5VLdataset_get(asking->twin.dataset, mkt_vol_native_id(), &args,
-                                             H5P_DATASET_XFER_DEFAULT, NULL) >= 0)
+    if (asking->space < 0 && mkt_vol_native()->dataset_cls.get(asking->twin.dataset, &args,
+                                                               H5P_DATASET_XFER_DEFAULT, NULL) >= 0)
         asking->space = args.args.get_space.space_id;
     return H5T_CONV_ABORT;
 }
@@ -44,8 +44,8 @@ static void read_and_give_up(struct asking *asking, hid_t list, void *room)
         return;
     H5E_BEGIN_TRY
     {
-        H5VLdataset_read(1, &asking->twin.dataset, mkt_vol_native_id(), &type, &memory, &selection,
-                         list, &room, NULL);
+        mkt_vol_native()->dataset_cls.read(1, &asking->twin.dataset, &type, &memory, &selection,
+                                           list, &room, NULL);
     }
     H5E_END_TRY
     mkt_vol_call_context_close(context);

@@ -13,7 +13,6 @@ static herr_t transfer(struct mkt_vol_object *dataset, hid_t mem_type, hid_t mem
                        hid_t file_space, hid_t dxpl, void *read_to, const void *write_from)
 {
     herr_t result = -1;
-    struct mkt_vol_silence silence;
     void *context;
     bool owned;
 
@@ -22,14 +21,12 @@ static herr_t transfer(struct mkt_vol_object *dataset, hid_t mem_type, hid_t mem
         return -1;
     if (mkt_vol_call_context_open(&context) < 0)
         goto done;
-    mkt_vol_silence_begin(&silence);
     if (read_to)
-        result = H5VLdataset_read(1, &dataset->under, dataset->under_vol_id, &mem_type, &mem_space,
-                                  &file_space, list, &read_to, NULL);
+        result = mkt_vol_native()->dataset_cls.read(1, &dataset->under, &mem_type, &mem_space,
+                                                    &file_space, list, &read_to, NULL);
     else
-        result = H5VLdataset_write(1, &dataset->under, dataset->under_vol_id, &mem_type, &mem_space,
-                                   &file_space, list, &write_from, NULL);
-    mkt_vol_silence_end(&silence);
+        result = mkt_vol_native()->dataset_cls.write(1, &dataset->under, &mem_type, &mem_space,
+                                                     &file_space, list, &write_from, NULL);
     mkt_vol_call_context_close(context);
 done:
     if (owned)
@@ -53,8 +50,8 @@ hid_t mkt_vol_native_get(const struct mkt_vol_object *dataset, H5VL_dataset_get_
 {
     H5VL_dataset_get_args_t args = {.op_type = what};
 
-    if (H5VLdataset_get(dataset->under, dataset->under_vol_id, &args, H5P_DATASET_XFER_DEFAULT,
-                        NULL) < 0)
+    if (mkt_vol_native()->dataset_cls.get(dataset->under, &args, H5P_DATASET_XFER_DEFAULT, NULL) <
+        0)
         return H5I_INVALID_HID;
     return what == H5VL_DATASET_GET_TYPE    ? args.args.get_type.type_id
            : what == H5VL_DATASET_GET_SPACE ? args.args.get_space.space_id
@@ -67,8 +64,8 @@ hsize_t mkt_vol_native_bytes(const struct mkt_vol_object *dataset)
     H5VL_dataset_get_args_t args = {.op_type = H5VL_DATASET_GET_STORAGE_SIZE,
                                     .args.get_storage_size = {.storage_size = &bytes}};
 
-    return H5VLdataset_get(dataset->under, dataset->under_vol_id, &args, H5P_DATASET_XFER_DEFAULT,
-                           NULL) < 0
+    return mkt_vol_native()->dataset_cls.get(dataset->under, &args, H5P_DATASET_XFER_DEFAULT,
+                                             NULL) < 0
                ? 0
                : bytes;
 }
@@ -77,6 +74,6 @@ herr_t mkt_vol_native_ask(const struct mkt_vol_object *dataset, int operation, v
 {
     H5VL_optional_args_t call = {.op_type = operation, .args = args};
 
-    return H5VLdataset_optional(dataset->under, dataset->under_vol_id, &call,
-                                H5P_DATASET_XFER_DEFAULT, NULL);
+    return mkt_vol_native()->dataset_cls.optional(dataset->under, &call, H5P_DATASET_XFER_DEFAULT,
+                                                  NULL);
 }

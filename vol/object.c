@@ -11,8 +11,7 @@
 #include "vol/intent.h"
 #include "vol/threads.h"
 
-struct mkt_vol_object *mkt_vol_object_wrap(void *under, hid_t under_vol_id, H5I_type_t type,
-                                           struct mkt_vol_file *file)
+struct mkt_vol_object *mkt_vol_object_wrap(void *under, H5I_type_t type, struct mkt_vol_file *file)
 {
     struct mkt_vol_object *object = calloc(1, sizeof(*object));
     if (!object) {
@@ -21,7 +20,6 @@ struct mkt_vol_object *mkt_vol_object_wrap(void *under, hid_t under_vol_id, H5I_
     }
     object->mark = MKT_VOL_OBJECT_MARK;
     object->under = under;
-    object->under_vol_id = under_vol_id;
     object->type = type;
     object->file = file;
     if (file)
@@ -70,22 +68,21 @@ herr_t mkt_vol_object_may_flush(const struct mkt_vol_object *object)
 
 static void close_under(void *under, H5I_type_t type)
 {
-    hid_t native = mkt_vol_native_id();
     switch (type) {
     case H5I_FILE:
-        H5VLfile_close(under, native, H5P_DATASET_XFER_DEFAULT, NULL);
+        mkt_vol_native()->file_cls.close(under, H5P_DATASET_XFER_DEFAULT, NULL);
         break;
     case H5I_GROUP:
-        H5VLgroup_close(under, native, H5P_DATASET_XFER_DEFAULT, NULL);
+        mkt_vol_native()->group_cls.close(under, H5P_DATASET_XFER_DEFAULT, NULL);
         break;
     case H5I_DATASET:
-        H5VLdataset_close(under, native, H5P_DATASET_XFER_DEFAULT, NULL);
+        mkt_vol_native()->dataset_cls.close(under, H5P_DATASET_XFER_DEFAULT, NULL);
         break;
     case H5I_DATATYPE:
-        H5VLdatatype_close(under, native, H5P_DATASET_XFER_DEFAULT, NULL);
+        mkt_vol_native()->datatype_cls.close(under, H5P_DATASET_XFER_DEFAULT, NULL);
         break;
     case H5I_ATTR:
-        H5VLattr_close(under, native, H5P_DATASET_XFER_DEFAULT, NULL);
+        mkt_vol_native()->attr_cls.close(under, H5P_DATASET_XFER_DEFAULT, NULL);
         break;
     default:
         break;
@@ -96,8 +93,7 @@ void *mkt_vol_object_adopt(void *under, H5I_type_t type)
 {
     if (!under)
         return NULL;
-    struct mkt_vol_object *object =
-        mkt_vol_object_wrap(under, mkt_vol_native_id(), type, mkt_vol_file_of(under, type));
+    struct mkt_vol_object *object = mkt_vol_object_wrap(under, type, mkt_vol_file_of(under, type));
     if (!object)
         goto err_under;
     if (type == H5I_DATASET && object->file->in_market && mkt_vol_dataset_attach(object) < 0)
@@ -147,7 +143,7 @@ void *mkt_vol_object_open(void *object, const H5VL_loc_params_t *loc, H5I_type_t
         return NULL;
     H5I_type_t type = H5I_BADID;
     void *under =
-        H5VLobject_open(mkt_vol_under(object), loc, mkt_vol_native_id(), &type, dxpl, request);
+        mkt_vol_native()->object_cls.open(mkt_vol_under(object), loc, &type, dxpl, request);
     void *opened = mkt_vol_object_adopt(under, type);
     if (opened)
         *type_out = type;
@@ -164,9 +160,9 @@ herr_t mkt_vol_object_copy(void *source, const H5VL_loc_params_t *source_loc,
     /* Wherever mounts lead, native makes the copy in the location's file. */
     if (mkt_vol_may_write_in(target) < 0)
         return -1;
-    if (H5VLobject_copy(mkt_vol_under(source), source_loc, source_name, mkt_vol_under(target),
-                        target_loc, target_name, mkt_vol_native_id(), ocpypl, lcpl, dxpl,
-                        request) < 0)
+    if (mkt_vol_native()->object_cls.copy(mkt_vol_under(source), source_loc, source_name,
+                                          mkt_vol_under(target), target_loc, target_name, ocpypl,
+                                          lcpl, dxpl, request) < 0)
         return -1;
     if (!mkt_vol_files_any())
         return 0;
@@ -180,7 +176,7 @@ herr_t mkt_vol_object_get(void *object, const H5VL_loc_params_t *loc, H5VL_objec
         return -1;
     /* GET_FILE answers native's own file: HDF5 looks its id up by that and wraps it where it has
      * none. */
-    return H5VLobject_get(mkt_vol_under(object), loc, mkt_vol_native_id(), args, dxpl, request);
+    return mkt_vol_native()->object_cls.get(mkt_vol_under(object), loc, args, dxpl, request);
 }
 
 herr_t mkt_vol_object_specific(void *object, const H5VL_loc_params_t *loc,
@@ -192,7 +188,7 @@ herr_t mkt_vol_object_specific(void *object, const H5VL_loc_params_t *loc,
         return -1;
     mkt_vol_threads_hold();
     herr_t result =
-        H5VLobject_specific(mkt_vol_under(object), loc, mkt_vol_native_id(), args, dxpl, request);
+        mkt_vol_native()->object_cls.specific(mkt_vol_under(object), loc, args, dxpl, request);
     mkt_vol_threads_unhold();
     if (result >= 0 && args->op_type == H5VL_OBJECT_CHANGE_REF_COUNT &&
         args->args.change_rc.delta < 0)
@@ -207,7 +203,7 @@ herr_t mkt_vol_object_optional(void *object, const H5VL_loc_params_t *loc,
         return -1;
     mkt_vol_threads_hold();
     herr_t result =
-        H5VLobject_optional(mkt_vol_under(object), loc, mkt_vol_native_id(), args, dxpl, request);
+        mkt_vol_native()->object_cls.optional(mkt_vol_under(object), loc, args, dxpl, request);
     mkt_vol_threads_unhold();
     return result;
 }

@@ -52,7 +52,7 @@ static void drop_dataset(struct mkt_vol_twin *twin)
     void *context;
 
     if (twin->dataset && mkt_vol_call_context_open(&context) >= 0) {
-        H5VLdataset_close(twin->dataset, mkt_vol_native_id(), H5P_DATASET_XFER_DEFAULT, NULL);
+        mkt_vol_native()->dataset_cls.close(twin->dataset, H5P_DATASET_XFER_DEFAULT, NULL);
         mkt_vol_call_context_close(context);
     }
     twin->dataset = NULL;
@@ -99,9 +99,9 @@ herr_t mkt_vol_twin_make(struct mkt_vol_twin *twin, hid_t type, uint32_t rank, c
     twin->space = make_space(rank, dims, H5Pget_layout(dcpl) != H5D_CHUNKED);
     if (twin->type < 0 || twin->space < 0 || mkt_vol_call_context_open(&context) < 0)
         return -1;
-    twin->dataset = H5VLdataset_create(H5VLobject(twin->file), &self, mkt_vol_native_id(), NULL,
-                                       H5P_LINK_CREATE_DEFAULT, twin->type, twin->space, dcpl,
-                                       H5P_DATASET_ACCESS_DEFAULT, H5P_DATASET_XFER_DEFAULT, NULL);
+    twin->dataset = mkt_vol_native()->dataset_cls.create(
+        H5VLobject(twin->file), &self, NULL, H5P_LINK_CREATE_DEFAULT, twin->type, twin->space, dcpl,
+        H5P_DATASET_ACCESS_DEFAULT, H5P_DATASET_XFER_DEFAULT, NULL);
     mkt_vol_call_context_close(context);
     return twin->dataset ? 0 : -1;
 }
@@ -113,8 +113,8 @@ herr_t mkt_vol_twin_write(struct mkt_vol_twin *twin, hid_t dxpl, const void *val
 
     if (mkt_vol_call_context_open(&context) < 0)
         return -1;
-    herr_t result = H5VLdataset_write(1, &twin->dataset, mkt_vol_native_id(), &twin->type, &all,
-                                      &all, dxpl, &values, NULL);
+    herr_t result = mkt_vol_native()->dataset_cls.write(1, &twin->dataset, &twin->type, &all, &all,
+                                                        dxpl, &values, NULL);
     mkt_vol_call_context_close(context);
     return result;
 }
@@ -126,8 +126,8 @@ herr_t mkt_vol_twin_read(struct mkt_vol_twin *twin, hid_t dxpl, void *values_out
 
     if (mkt_vol_call_context_open(&context) < 0)
         return -1;
-    herr_t result = H5VLdataset_read(1, &twin->dataset, mkt_vol_native_id(), &twin->type, &all,
-                                     &all, dxpl, &values_out, NULL);
+    herr_t result = mkt_vol_native()->dataset_cls.read(1, &twin->dataset, &twin->type, &all, &all,
+                                                       dxpl, &values_out, NULL);
     mkt_vol_call_context_close(context);
     return result;
 }
@@ -139,8 +139,8 @@ herr_t mkt_vol_twin_ask(struct mkt_vol_twin *twin, int operation, void *args)
 
     if (mkt_vol_call_context_open(&context) < 0)
         return -1;
-    herr_t result = H5VLdataset_optional(twin->dataset, mkt_vol_native_id(), &call,
-                                         H5P_DATASET_XFER_DEFAULT, NULL);
+    herr_t result = mkt_vol_native()->dataset_cls.optional(twin->dataset, &call,
+                                                           H5P_DATASET_XFER_DEFAULT, NULL);
     mkt_vol_call_context_close(context);
     return result;
 }

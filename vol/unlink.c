@@ -77,8 +77,8 @@ struct mkt_vol_doomed *mkt_vol_unlink_begin(struct mkt_vol_object *location,
     /* Whatever fails here leaves its error to native's deletion. */
     H5E_BEGIN_TRY
     {
-        if (H5VLlink_get(location->under, loc, location->under_vol_id, &args,
-                         H5P_DATASET_XFER_DEFAULT, NULL) >= 0 &&
+        if (mkt_vol_native()->link_cls.get(location->under, loc, &args, H5P_DATASET_XFER_DEFAULT,
+                                           NULL) >= 0 &&
             info.type == H5L_TYPE_HARD && mkt_vol_walk_open_at(location, loc, &target) >= 0) {
             doomed = calloc(1, sizeof *doomed);
             if (doomed)

@@ -73,8 +73,8 @@ static herr_t read_prefix(struct mkt_vol_object *dataset, struct places *places)
 {
     H5VL_dataset_get_args_t args = {.op_type = H5VL_DATASET_GET_DAPL};
 
-    if (H5VLdataset_get(dataset->under, dataset->under_vol_id, &args, H5P_DATASET_XFER_DEFAULT,
-                        NULL) < 0)
+    if (mkt_vol_native()->dataset_cls.get(dataset->under, &args, H5P_DATASET_XFER_DEFAULT, NULL) <
+        0)
         return -1;
     ssize_t length =
         H5Pget_virtual_prefix(args.args.get_dapl.dapl_id, places->prefix, sizeof places->prefix);
@@ -97,8 +97,8 @@ static herr_t read_places(struct mkt_vol_object *dataset, struct places *places)
                                                        .buf_size = sizeof places->parent,
                                                        .buf = places->parent,
                                                        .file_name_len = &length}};
-        if (H5VLfile_get(dataset->under, dataset->under_vol_id, &args, H5P_DATASET_XFER_DEFAULT,
-                         NULL) < 0)
+        if (mkt_vol_native()->file_cls.get(dataset->under, &args, H5P_DATASET_XFER_DEFAULT, NULL) <
+            0)
             return -1;
     }
     if (!realpath(places->parent, places->resolved))
@@ -287,9 +287,7 @@ static struct mkt_vol_object *wrap_dataset(hid_t id)
 {
     void *under = H5VLobject(id);
     struct mkt_vol_object *dataset =
-        under ? mkt_vol_object_wrap(under, mkt_vol_native_id(), H5I_DATASET,
-                                    mkt_vol_file_of(under, H5I_DATASET))
-              : NULL;
+        under ? mkt_vol_object_wrap(under, H5I_DATASET, mkt_vol_file_of(under, H5I_DATASET)) : NULL;
 
     if (dataset && mkt_vol_dataset_attach(dataset) < 0) {
         mkt_vol_object_free(dataset);
@@ -329,8 +327,9 @@ static struct mkt_vol_object *open_beside(struct mkt_vol_object *dataset, const 
         return NULL;
     H5E_BEGIN_TRY
     {
-        under = H5VLdataset_open(dataset->under, &self, mkt_vol_native_id(), absolute,
-                                 H5P_DATASET_ACCESS_DEFAULT, H5P_DATASET_XFER_DEFAULT, NULL);
+        under = mkt_vol_native()->dataset_cls.open(dataset->under, &self, absolute,
+                                                   H5P_DATASET_ACCESS_DEFAULT,
+                                                   H5P_DATASET_XFER_DEFAULT, NULL);
     }
     H5E_END_TRY
     mkt_vol_call_context_close(library);
@@ -488,8 +487,8 @@ static bool has_address(const struct mkt_vol_object *dataset)
     H5VL_native_dataset_optional_args_t native = {.get_offset = {.offset = &address}};
     H5VL_optional_args_t args = {.op_type = H5VL_NATIVE_DATASET_GET_OFFSET, .args = &native};
 
-    return H5VLdataset_optional(dataset->under, dataset->under_vol_id, &args,
-                                H5P_DATASET_XFER_DEFAULT, NULL) >= 0 &&
+    return mkt_vol_native()->dataset_cls.optional(dataset->under, &args, H5P_DATASET_XFER_DEFAULT,
+                                                  NULL) >= 0 &&
            address != HADDR_UNDEF;
 }
 

@@ -48,9 +48,8 @@ struct mkt_vol_array; /* arrays.c: the redirected raw data of one dataset, lives
                        */
 
 struct mkt_vol_object {
-    uint64_t mark;      /* MKT_VOL_OBJECT_MARK: HDF5 2.x's tools hand in native objects, too */
-    void *under;        /* the native connector's object */
-    hid_t under_vol_id; /* a reference to the native connector's id */
+    uint64_t mark; /* MKT_VOL_OBJECT_MARK: HDF5 2.x's tools hand in native objects, too */
+    void *under;   /* the native connector's object */
     H5I_type_t type;
     struct mkt_vol_file
         *file; /* referenced; NULL for objects without a file (a transient named type ...) */
@@ -64,6 +63,10 @@ struct mkt_vol_object {
 
 /* The native connector's id, from initialize to terminate. */
 hid_t mkt_vol_native_id(void);
+/* Its class: native's callbacks are called as HDF5 calls them. Their errors are on the
+ * application's stack then, and its own call prints them once, where each of the H5VL... calls
+ * would, too. */
+const H5VL_class_t *mkt_vol_native(void);
 /* The file that a native object is in (mounts and external links lead into others): a market file
  * that is open here, else the one that stands for all files passed through. Never NULL; takes no
  * reference. */
@@ -85,8 +88,7 @@ hid_t mkt_vol_independent_list(hid_t dxpl, bool *owned_out);
 
 /* Wraps a native object; on failure returns NULL and leaves `under` alone. Takes references on vol
  * id and file. */
-struct mkt_vol_object *mkt_vol_object_wrap(void *under, hid_t under_vol_id, H5I_type_t type,
-                                           struct mkt_vol_file *file);
+struct mkt_vol_object *mkt_vol_object_wrap(void *under, H5I_type_t type, struct mkt_vol_file *file);
 /* Drops the wrapper and its references, not `under`. The last reference to a file's struct ends it.
  */
 void mkt_vol_object_free(struct mkt_vol_object *object);

@@ -8,9 +8,8 @@ herr_t mkt_vol_walk_open_at(struct mkt_vol_object *location, const H5VL_loc_para
                             struct mkt_vol_object *child_out)
 {
     memset(child_out, 0, sizeof *child_out);
-    child_out->under_vol_id = location->under_vol_id;
-    child_out->under = H5VLobject_open(location->under, loc, location->under_vol_id,
-                                       &child_out->type, H5P_DATASET_XFER_DEFAULT, NULL);
+    child_out->under = mkt_vol_native()->object_cls.open(location->under, loc, &child_out->type,
+                                                         H5P_DATASET_XFER_DEFAULT, NULL);
     if (!child_out->under)
         return -1;
     child_out->file = mkt_vol_file_of(child_out->under, child_out->type);
@@ -31,11 +30,11 @@ herr_t mkt_vol_walk_open(struct mkt_vol_object *parent, const char *name,
 void mkt_vol_walk_close(struct mkt_vol_object *child)
 {
     if (child->type == H5I_DATASET)
-        H5VLdataset_close(child->under, child->under_vol_id, H5P_DATASET_XFER_DEFAULT, NULL);
+        mkt_vol_native()->dataset_cls.close(child->under, H5P_DATASET_XFER_DEFAULT, NULL);
     else if (child->type == H5I_GROUP)
-        H5VLgroup_close(child->under, child->under_vol_id, H5P_DATASET_XFER_DEFAULT, NULL);
+        mkt_vol_native()->group_cls.close(child->under, H5P_DATASET_XFER_DEFAULT, NULL);
     else
-        H5VLdatatype_close(child->under, child->under_vol_id, H5P_DATASET_XFER_DEFAULT, NULL);
+        mkt_vol_native()->datatype_cls.close(child->under, H5P_DATASET_XFER_DEFAULT, NULL);
 }
 
 herr_t mkt_vol_walk_info(struct mkt_vol_object *object, struct mkt_vol_walk_info *info_out)
@@ -45,8 +44,8 @@ herr_t mkt_vol_walk_info(struct mkt_vol_object *object, struct mkt_vol_walk_info
     H5VL_object_get_args_t args = {.op_type = H5VL_OBJECT_GET_INFO,
                                    .args.get_info = {.fields = H5O_INFO_BASIC, .oinfo = &info}};
 
-    if (H5VLobject_get(object->under, &self, object->under_vol_id, &args, H5P_DATASET_XFER_DEFAULT,
-                       NULL) < 0)
+    if (mkt_vol_native()->object_cls.get(object->under, &self, &args, H5P_DATASET_XFER_DEFAULT,
+                                         NULL) < 0)
         return -1;
     _Static_assert(sizeof info.token == MKT_TOKEN_BYTES, "tokens of HDF5 and of the market");
     memcpy(info_out->token, &info.token, MKT_TOKEN_BYTES);
@@ -62,7 +61,7 @@ herr_t mkt_vol_walk_links(struct mkt_vol_object *group, hsize_t *links_out)
         .args.get_info = {.loc_params = {.obj_type = H5I_GROUP, .type = H5VL_OBJECT_BY_SELF},
                           .ginfo = &info}};
 
-    if (H5VLgroup_get(group->under, group->under_vol_id, &args, H5P_DATASET_XFER_DEFAULT, NULL) < 0)
+    if (mkt_vol_native()->group_cls.get(group->under, &args, H5P_DATASET_XFER_DEFAULT, NULL) < 0)
         return -1;
     *links_out = info.nlinks;
     return 0;
@@ -84,19 +83,19 @@ herr_t mkt_vol_walk_name(struct mkt_vol_object *group, hsize_t i, char **name_ou
                                      .args.get_name.name_len = &length};
 
     *name_out = NULL;
-    if (H5VLlink_get(group->under, &loc, group->under_vol_id, &get_info, H5P_DATASET_XFER_DEFAULT,
-                     NULL) < 0)
+    if (mkt_vol_native()->link_cls.get(group->under, &loc, &get_info, H5P_DATASET_XFER_DEFAULT,
+                                       NULL) < 0)
         return -1;
     if (info.type != H5L_TYPE_HARD)
         return 0;
-    if (H5VLlink_get(group->under, &loc, group->under_vol_id, &get_name, H5P_DATASET_XFER_DEFAULT,
-                     NULL) < 0)
+    if (mkt_vol_native()->link_cls.get(group->under, &loc, &get_name, H5P_DATASET_XFER_DEFAULT,
+                                       NULL) < 0)
         return -1;
     *name_out = malloc(length + 1);
     get_name.args.get_name.name = *name_out;
     get_name.args.get_name.name_size = length + 1;
     if (!*name_out)
         return -1;
-    return H5VLlink_get(group->under, &loc, group->under_vol_id, &get_name,
-                        H5P_DATASET_XFER_DEFAULT, NULL);
+    return mkt_vol_native()->link_cls.get(group->under, &loc, &get_name, H5P_DATASET_XFER_DEFAULT,
+                                          NULL);
 }

@@ -33,8 +33,7 @@ void *mkt_vol_wrap_object(void *under, H5I_type_t type, void *context)
     (void)context;
     if (mkt_vol_context_post_open() == MKT_VOL_POST_OPEN_BARE)
         return under;
-    struct mkt_vol_object *object =
-        mkt_vol_object_wrap(under, mkt_vol_native_id(), type, mkt_vol_file_of(under, type));
+    struct mkt_vol_object *object = mkt_vol_object_wrap(under, type, mkt_vol_file_of(under, type));
     if (object && mkt_vol_context_post_open() == MKT_VOL_POST_OPEN_WRAPPED)
         mkt_vol_object_set_internal(object);
     if (object && type == H5I_DATASET && object->file->in_market &&

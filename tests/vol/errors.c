@@ -67,6 +67,7 @@ static void objects(hid_t file)
     H5O_info2_t info;
     H5L_info2_t link;
     H5G_info_t group;
+    char text[8];
 
     FAILS_ONCE(H5Dopen2(file, "none", H5P_DEFAULT));
     FAILS_ONCE(H5Dopen2(file, "g", H5P_DEFAULT));
@@ -83,7 +84,9 @@ static void objects(hid_t file)
     FAILS_ONCE(H5Lcreate_soft("d", file, "g", H5P_DEFAULT, H5P_DEFAULT));
     FAILS_ONCE(H5Lcreate_hard(file, "none", file, "l", H5P_DEFAULT, H5P_DEFAULT));
     FAILS_ONCE(H5Lmove(file, "none", file, "l", H5P_DEFAULT, H5P_DEFAULT));
+    FAILS_ONCE(H5Lget_val(file, "none", text, sizeof(text), H5P_DEFAULT));
     FAILS_ONCE(H5Gget_info_by_name(file, "none", &group, H5P_DEFAULT));
+    FAILS_ONCE(H5Fmount(file, "none", file, H5P_DEFAULT));
     H5Tclose(type);
     H5Sclose(space);
 }
@@ -94,7 +97,8 @@ static void data(hid_t file)
     hid_t dataset = H5Dopen2(file, "d", H5P_DEFAULT), opaque = H5Tcreate(H5T_OPAQUE, 4);
     hid_t space = H5Screate_simple(1, &more, NULL), scalar = H5Screate(H5S_SCALAR);
     hid_t beyond = H5Dget_space(dataset);
-    const hsize_t end = 4;
+    const hsize_t end = 4, start = 0;
+    hsize_t size = 0;
     int values[8] = {0};
 
     MUST(H5Sselect_elements(beyond, H5S_SELECT_SET, 1, &end));
@@ -105,6 +109,8 @@ static void data(hid_t file)
     FAILS_ONCE(H5Dwrite(dataset, H5T_NATIVE_INT, scalar, beyond, H5P_DEFAULT, values));
     FAILS_ONCE(H5Dread(dataset, H5T_NATIVE_INT, scalar, beyond, H5P_DEFAULT, values));
     FAILS_ONCE(H5Dset_extent(dataset, &more));
+    FAILS_ONCE(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, &start, sizeof(values), values));
+    FAILS_ONCE(H5Dget_chunk_storage_size(dataset, &start, &size));
     FAILS_ONCE(H5Aopen(dataset, "none", H5P_DEFAULT));
     FAILS_ONCE(H5Adelete(dataset, "none"));
     FAILS_ONCE(H5Arename(dataset, "none", "b"));
@@ -112,6 +118,7 @@ static void data(hid_t file)
     hid_t attribute = H5Aopen(dataset, "a", H5P_DEFAULT);
     MUST(H5Awrite(attribute, H5T_NATIVE_INT, values));
     FAILS_ONCE(H5Aread(attribute, opaque, values));
+    FAILS_ONCE(H5Awrite(attribute, opaque, values));
     H5Aclose(attribute);
     H5Sclose(beyond);
     H5Sclose(scalar);
