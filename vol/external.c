@@ -231,6 +231,7 @@ static hid_t follow(const char *name, hid_t group, const void *data, size_t size
     (void)dxpl;
     struct following link = {.flags = H5F_ACC_DEFAULT, .fapl = H5P_DEFAULT, .group = group};
     hid_t object = H5I_INVALID_HID, file = H5I_INVALID_HID;
+    struct mkt_vol_silence silence;
     if (!decode(&link, data, size)) {
         mkt_vol_fail(H5E_LINK, H5E_CANTDECODE, "an external link that can't be decoded");
         return H5I_INVALID_HID;
@@ -255,7 +256,9 @@ static hid_t follow(const char *name, hid_t group, const void *data, size_t size
         goto out;
     }
     depth++;
+    mkt_vol_silence_begin(&silence);
     object = H5Oopen(file, link.object_name, H5P_DEFAULT);
+    mkt_vol_silence_end(&silence);
     depth--;
     /* Weakly closed: the object keeps it open. */
     mkt_vol_close_keeping_errors(file);

@@ -232,6 +232,20 @@ static void readers(void)
     MUST(H5Fclose(file));
 }
 
+/* Links that lead nowhere, and to no object of another file. */
+static void external_links(void)
+{
+    MUST(H5Fclose(make("o.h5")));
+    hid_t file = H5Fcreate("l.h5", H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    MUST(file);
+    MUST(H5Lcreate_external("o.h5", "none", file, "out", H5P_DEFAULT, H5P_DEFAULT));
+    MUST(H5Lcreate_external("none.h5", "d", file, "away", H5P_DEFAULT, H5P_DEFAULT));
+    FAILS_ONCE(H5Dopen2(file, "out", H5P_DEFAULT));
+    FAILS_ONCE(H5Oopen(file, "out/more", H5P_DEFAULT));
+    FAILS_ONCE(H5Gopen2(file, "away", H5P_DEFAULT));
+    MUST(H5Fclose(file));
+}
+
 int main(void)
 {
     MUST(H5Eset_auto2(H5E_DEFAULT, count, NULL));
@@ -247,6 +261,8 @@ int main(void)
     readers();
     scenario = "mounted readers";
     mounted_readers();
+    scenario = "external links";
+    external_links();
     FAILS_ONCE(H5Fopen("none.h5", H5F_ACC_RDONLY, H5P_DEFAULT));
     FAILS_ONCE(H5Fcreate("e.h5", H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT));
     return failures ? 1 : 0;
