@@ -116,6 +116,7 @@ struct mkt_vol_arrays *mkt_vol_arrays_create(struct mkt_vol_file *file, const vo
     arrays->next_identity = 1;
     if (index && index_bytes > 0) {
         arrays->has_base = mkt_index_view_open(&arrays->base, index, index_bytes) == MKT_OK;
+        arrays->base.known = &arrays->base_known;
         if (!arrays->has_base || (file->writable && !arrays_load(arrays))) {
             mkt_vol_arrays_destroy(arrays);
             return NULL;

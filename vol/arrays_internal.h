@@ -51,6 +51,7 @@ struct mkt_vol_arrays {
     struct mkt_vol_array *first, **last;
     struct mkt_vol_array_block *blocks;
     struct mkt_index_view base;
+    struct mkt_index_known base_known;
     bool has_base;
     uint64_t next_identity;
     bool changed;

@@ -12,7 +12,7 @@
 #include "core/base/spin.h"
 #include <uv.h>
 
-#define MKT_VIGIL_NS 200000u /* at most, after a message */
+#define MKT_VIGIL_NS 500000u /* at most, after a message */
 
 struct mkt_vigil {
     uv_idle_t idle;    /* active: the loop polls */

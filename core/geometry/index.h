@@ -37,11 +37,19 @@ enum mkt_status mkt_index_builder_add_piece(struct mkt_index_builder *builder,
 enum mkt_status mkt_index_builder_finish(struct mkt_index_builder *builder, void **bytes_out,
                                          uint64_t *length_out);
 
+/* What queries have checked of an index: blocks of its pieces, and of the table of their sums. */
+#define MKT_INDEX_KNOWN 64
+struct mkt_index_known {
+    uint64_t block[2][MKT_INDEX_KNOWN]; /* number + 1 */
+};
 struct mkt_index_view {
     const uint8_t *bytes;
     uint64_t length;
     uint32_t arrays;
     uint64_t pieces_offset, pieces_bytes, root; /* see index_layout.h */
+    /* Set by who has the view for long, zeroed, so that a query doesn't check again what one before
+     * it did; for one thread at a time. NULL: each query checks all that it looks at. */
+    struct mkt_index_known *known;
 };
 /* Checks header, bounds and what is known of the arrays, by checksum. Pieces are checked when a
  * query looks at them: an index that is torn, or isn't that of the header any more, gives

@@ -53,7 +53,9 @@ void mkt_index_sums_init(struct mkt_index_sums *sums, const struct mkt_index_vie
     sums->bytes = view->bytes;
     sums->root = view->root;
     sums->levels = 0;
-    memset(sums->known, 0, sizeof(sums->known));
+    sums->known = view->known;
+    if (!sums->known)
+        sums->known = memset(&sums->own, 0, sizeof(sums->own));
     for (;;) {
         sums->from[sums->levels] = from;
         sums->length[sums->levels++] = length;
@@ -67,7 +69,7 @@ void mkt_index_sums_init(struct mkt_index_sums *sums, const struct mkt_index_vie
 /* Depth: the levels. */
 static bool is_sound(struct mkt_index_sums *sums, unsigned level, uint64_t block)
 {
-    uint64_t *known = level < 2 ? &sums->known[level][block % MKT_INDEX_SUM_KNOWN] : NULL;
+    uint64_t *known = level < 2 ? &sums->known->block[level][block % MKT_INDEX_KNOWN] : NULL;
     uint64_t sum = sums->root, place = block * sizeof(sum);
 
     if (known && *known == block + 1)

@@ -10,21 +10,21 @@
 
 #include "core/geometry/index_layout.h"
 
-#define MKT_INDEX_SUM_LEVELS 8  /* of blocks of 1 KiB, 128 sums each: beyond any length */
-#define MKT_INDEX_SUM_KNOWN  64 /* blocks of a level that one query remembers */
+#define MKT_INDEX_SUM_LEVELS 8 /* of blocks of 1 KiB, 128 sums each: beyond any length */
 
 /* Bytes of all tables over `length` bytes. */
 uint64_t mkt_index_sums_bytes(uint64_t length);
 /* Fills the tables, which follow the `length` bytes; returns the root. */
 uint64_t mkt_index_sums_fill(uint8_t *bytes, uint64_t length);
 
-/* What one query has checked. */
+/* Of one query. */
 struct mkt_index_sums {
     const uint8_t *bytes;
     uint64_t from[MKT_INDEX_SUM_LEVELS], length[MKT_INDEX_SUM_LEVELS]; /* level 0: the pieces */
     unsigned levels;
     uint64_t root;
-    uint64_t known[2][MKT_INDEX_SUM_KNOWN]; /* of level 0 and 1: block number + 1 */
+    struct mkt_index_known *known; /* of level 0 and 1: the view's, or `own` */
+    struct mkt_index_known own;
 };
 void mkt_index_sums_init(struct mkt_index_sums *sums, const struct mkt_index_view *view);
 /* True if these bytes of the index are as they were written. `offset` counts from the index's

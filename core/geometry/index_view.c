@@ -9,8 +9,8 @@
 #define MAX_LEVELS  10 /* 16^9 pieces exceed the u32 that counts them */
 #define HITS_INLINE 256
 
-/* Parts are found and checked anew at each call: the bytes are shared, so nothing rests on an
- * earlier look but the header's sum of all pieces. */
+/* Parts are found and their bounds checked anew at each call: the bytes are shared, so nothing but
+ * a checksum rests on an earlier look. */
 
 static bool part_fits(const struct mkt_index_view *view, uint64_t offset, uint64_t count,
                       uint64_t size)
