@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "vol/vol.h"
+#include "vol/error.h"
 
 static herr_t read_regular(struct mkt_vol_selection *selection, hid_t space)
 {
@@ -308,4 +308,82 @@ void mkt_vol_runs_close(struct mkt_vol_runs *runs)
     if (runs->iterator >= 0)
         H5Ssel_iter_close(runs->iterator);
     runs->iterator = H5I_INVALID_HID;
+}
+
+/* ---- by offset ---- */
+
+#define OFFSET_BOXES_MAX 4096 /* HDF5 compares each with all others */
+
+/* The first box of a run of elements of an array: as many of its last axes as the run fills.
+ * Returns its elements. */
+static uint64_t first_box(uint32_t rank, const uint64_t *dims, uint64_t offset, uint64_t length,
+                          hsize_t *start, hsize_t *count)
+{
+    uint64_t rest = offset, step = 1;
+    uint32_t axis = rank - 1;
+
+    for (uint32_t d = rank; d-- > 0; rest /= dims[d]) {
+        start[d] = rest % dims[d];
+        count[d] = 1;
+    }
+    for (; axis > 0 && start[axis] == 0 && length / step >= dims[axis]; step *= dims[axis--])
+        count[axis] = dims[axis];
+    count[axis] = length / step;
+    if (count[axis] > dims[axis] - start[axis])
+        count[axis] = dims[axis] - start[axis];
+    return count[axis] * step;
+}
+
+static herr_t select_runs(hid_t space, uint32_t rank, const uint64_t *dims,
+                          struct mkt_vol_runs *runs, bool points)
+{
+    H5S_seloper_t each = H5S_SELECT_SET;
+    uint64_t offset, length, extent = 1;
+    unsigned boxes = 0;
+
+    for (uint32_t d = 0; d < rank; d++)
+        extent *= dims[d];
+    for (;;) {
+        if (mkt_vol_runs_next(runs, points ? 1 : UINT64_MAX, &offset, &length) < 0)
+            return -1;
+        if (length == 0)
+            return 0;
+        if (offset >= extent || length > extent - offset)
+            return mkt_vol_fail(H5E_DATASPACE, H5E_BADRANGE,
+                                "selection + offset not within extent");
+        while (rank > 0 && length > 0) {
+            hsize_t start[MKT_MAX_RANK], count[MKT_MAX_RANK];
+            uint64_t done = first_box(rank, dims, offset, length, start, count);
+            if ((points ? H5Sselect_elements(space, each, 1, start)
+                        : H5Sselect_hyperslab(space, each, start, NULL, count, NULL)) < 0)
+                return -1;
+            each = points ? H5S_SELECT_APPEND : H5S_SELECT_OR;
+            if (!points && ++boxes > OFFSET_BOXES_MAX)
+                return mkt_vol_fail(H5E_DATASPACE, H5E_UNSUPPORTED,
+                                    "the file dataspace's extent isn't the dataset's, and it "
+                                    "selects more than %d separate runs",
+                                    OFFSET_BOXES_MAX);
+            offset += done;
+            length -= done;
+        }
+    }
+}
+
+hid_t mkt_vol_selection_by_offset(const struct mkt_vol_selection *from, uint32_t rank,
+                                  const uint64_t *dims)
+{
+    bool points = H5Sget_select_type(from->space) == H5S_SEL_POINTS;
+    hid_t space = rank == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple((int)rank, dims, NULL);
+    struct mkt_vol_runs runs;
+
+    if (space < 0 || mkt_vol_runs_open(&runs, from) < 0)
+        goto err;
+    herr_t result = select_runs(space, rank, dims, &runs, points);
+    mkt_vol_runs_close(&runs);
+    if (result >= 0)
+        return space;
+err:
+    if (space >= 0)
+        mkt_vol_close_keeping_errors(space);
+    return H5I_INVALID_HID;
 }

@@ -28,6 +28,12 @@ herr_t mkt_vol_selection_read(struct mkt_vol_selection *selection_out, hid_t spa
 void mkt_vol_selection_whole(struct mkt_vol_selection *selection_out, uint32_t rank,
                              const uint64_t *dims);
 
+/* What `from`, read from a dataspace, selects by its elements' offsets in its own extent, in an
+ * array of other dims: a dataspace of those, in the same order, the caller's to close. Negative,
+ * with an entry on the error stack, if an element is beyond, or it takes too many boxes. */
+hid_t mkt_vol_selection_by_offset(const struct mkt_vol_selection *from, uint32_t rank,
+                                  const uint64_t *dims);
+
 /* How the elements that `file` selects lie in the memory that `memory` selects, if both are regular
  * and of one shape, or memory is contiguous. False: it takes a cursor. */
 bool mkt_vol_selection_layout(const struct mkt_vol_selection *file,

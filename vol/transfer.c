@@ -8,6 +8,7 @@
 #include "core/base/fault.h"
 #include "vol/error.h"
 #include "vol/file_state.h"
+#include "vol/native.h"
 #include "vol/transfer_internal.h"
 #include "vol/transform.h"
 #include "vol/unwritten.h"
@@ -16,9 +17,40 @@
 
 /* ---- set-up ---- */
 
-static herr_t read_selections(struct mkt_vol_io *io)
+static bool is_extent_of(const struct mkt_vol_selection *selection, const struct mkt_array *meta)
 {
-    const struct mkt_vol_transfer *transfer = io->transfer;
+    return selection->rank == meta->rank &&
+           memcmp(selection->dims, meta->dims, meta->rank * sizeof(meta->dims[0])) == 0;
+}
+
+static bool is_chunked(const struct mkt_vol_object *dataset)
+{
+    hid_t list = mkt_vol_native_get(dataset, H5VL_DATASET_GET_DCPL);
+    bool chunked = list < 0 || H5Pget_layout(list) == H5D_CHUNKED;
+
+    if (list >= 0)
+        H5Pclose(list);
+    return chunked;
+}
+
+/* A file dataspace of another extent than the dataset's: where there are no chunks, HDF5 goes by
+ * the offsets of the elements in the dataspace given. */
+static herr_t select_by_offset(struct mkt_vol_io *io, struct mkt_vol_transfer *transfer,
+                               const struct mkt_array *meta)
+{
+    hid_t space = mkt_vol_selection_by_offset(&io->file, meta->rank, meta->dims);
+
+    if (space < 0)
+        return -1;
+    if (transfer->mem_space == H5S_ALL)
+        transfer->mem_space = transfer->file_space;
+    transfer->file_space = space;
+    transfer->owns_space = true;
+    return mkt_vol_selection_read(&io->file, space);
+}
+
+static herr_t read_selections(struct mkt_vol_io *io, struct mkt_vol_transfer *transfer)
+{
     const struct mkt_array *meta = mkt_vol_array_meta(transfer->array);
 
     if (transfer->file_space == H5S_ALL)
@@ -38,6 +70,9 @@ static herr_t read_selections(struct mkt_vol_io *io)
                             "src and dest dataspaces have different number of elements selected");
     if (io->file.elements == 0)
         return 0;
+    if (!is_extent_of(&io->file, meta) && !is_chunked(transfer->dataset) &&
+        select_by_offset(io, transfer, meta) < 0)
+        return -1;
     if (io->file.rank != meta->rank)
         return mkt_vol_fail(H5E_DATASET, H5E_BADVALUE,
                             "the file dataspace has rank %u, the dataset %u", io->file.rank,
@@ -101,12 +136,12 @@ static herr_t refuse_in_child(const struct mkt_vol_file *file)
                         file->path);
 }
 
-static herr_t io_begin(struct mkt_vol_io *io, const struct mkt_vol_transfer *transfer, bool writing)
+static herr_t io_begin(struct mkt_vol_io *io, struct mkt_vol_transfer *transfer, bool writing)
 {
     io->transfer = transfer;
     io->client = transfer->dataset->file->client;
     io->convert = io->background = io->blank = io->direct = false;
-    if (refuse_in_child(transfer->dataset->file) < 0 || read_selections(io) < 0 ||
+    if (refuse_in_child(transfer->dataset->file) < 0 || read_selections(io, transfer) < 0 ||
         read_types(io, writing) < 0)
         return -1;
     io->transform = io->file.elements > 0 && mkt_vol_transform_wanted(transfer->dxpl);
@@ -310,14 +345,14 @@ static herr_t write_strips(struct mkt_vol_io *io, const void *buffer)
     return result;
 }
 
-herr_t mkt_vol_transfer_check_write(const struct mkt_vol_transfer *transfer)
+herr_t mkt_vol_transfer_check_write(struct mkt_vol_transfer *transfer)
 {
     struct mkt_vol_io io;
 
     return io_begin(&io, transfer, true);
 }
 
-herr_t mkt_vol_transfer_write(const struct mkt_vol_transfer *transfer, const void *buffer)
+herr_t mkt_vol_transfer_write(struct mkt_vol_transfer *transfer, const void *buffer)
 {
     struct mkt_vol_io io;
     struct mkt_error error;
@@ -387,7 +422,7 @@ static herr_t read_strips(struct mkt_vol_io *io, void *buffer)
     return result;
 }
 
-herr_t mkt_vol_transfer_read(const struct mkt_vol_transfer *transfer, void *buffer)
+herr_t mkt_vol_transfer_read(struct mkt_vol_transfer *transfer, void *buffer)
 {
     struct mkt_vol_object *dataset = transfer->dataset;
     struct mkt_vol_io io;

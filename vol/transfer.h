@@ -16,12 +16,14 @@ struct mkt_vol_transfer {
     /* As the application gave them; file_space is H5S_ALL or a dataspace. */
     hid_t mem_type, mem_space, file_space, dxpl;
     bool owns_type;  /* file_type is for this call; else it is mem_type, which equals it */
-    bool owns_space; /* file_space is the transfer list's, made for this call */
+    bool owns_space; /* file_space was made for this call */
 };
 
+/* These may put another file_space, and a mem_space, in the place of one whose extent isn't the
+ * dataset's. */
 /* Whether a write would find its selections and its conversion. */
-herr_t mkt_vol_transfer_check_write(const struct mkt_vol_transfer *transfer);
-herr_t mkt_vol_transfer_write(const struct mkt_vol_transfer *transfer, const void *buffer);
-herr_t mkt_vol_transfer_read(const struct mkt_vol_transfer *transfer, void *buffer);
+herr_t mkt_vol_transfer_check_write(struct mkt_vol_transfer *transfer);
+herr_t mkt_vol_transfer_write(struct mkt_vol_transfer *transfer, const void *buffer);
+herr_t mkt_vol_transfer_read(struct mkt_vol_transfer *transfer, void *buffer);
 
 #endif

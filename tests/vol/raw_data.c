@@ -8,6 +8,7 @@
  */
 #include "scenario.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 static hid_t dataset_new(hid_t file, hid_t type, int rank, const hsize_t *dims, const hsize_t *max,
@@ -355,6 +356,115 @@ static void points_verify(hid_t file)
     H5Dclose(dataset);
 }
 
+/* ---- a file dataspace whose extent isn't the dataset's: the offsets in it count ---- */
+
+#define PLACES 600 /* elements of the dataset */
+
+static unsigned draw(unsigned *seed, unsigned below)
+{
+    *seed = *seed * 1103515245 + 12345;
+    return (*seed >> 8) % below;
+}
+
+/* A dataspace of at most PLACES elements, and the offsets that it selects. */
+static hid_t other_space(unsigned *seed, hsize_t *offsets, hsize_t *count_out)
+{
+    hsize_t dims[3], start[3], stride[3], count[3], coords[40][3];
+    unsigned rank = draw(seed, 4), left = PLACES;
+    hsize_t elements = 1;
+    hid_t space;
+
+    if (rank == 0) {
+        offsets[0] = 0;
+        *count_out = 1;
+        return H5Screate(H5S_SCALAR);
+    }
+    for (unsigned d = 0; d < rank; left /= (unsigned)dims[d++]) {
+        dims[d] = 1 + draw(seed, d + 1 < rank && left > 12 ? 12 : left);
+        stride[d] = 1 + draw(seed, 3);
+        start[d] = draw(seed, (unsigned)dims[d]);
+        count[d] = 1 + draw(seed, (unsigned)((dims[d] - 1 - start[d]) / stride[d] + 1));
+        elements *= count[d];
+    }
+    MUST(space = H5Screate_simple((int)rank, dims, NULL));
+    bool points = elements <= 40 && draw(seed, 2);
+    for (hsize_t i = 0; i < elements; i++) {
+        hsize_t rest = points ? elements - 1 - i : i, at[3];
+        for (unsigned d = rank; d-- > 0; rest /= count[d])
+            at[d] = start[d] + rest % count[d] * stride[d];
+        offsets[i] = 0;
+        for (unsigned d = 0; d < rank; d++) {
+            offsets[i] = offsets[i] * dims[d] + at[d];
+            if (points)
+                ((hsize_t *)coords)[i * rank + d] = at[d];
+        }
+    }
+    if (points)
+        MUST(H5Sselect_elements(space, H5S_SELECT_SET, elements, (hsize_t *)coords));
+    else
+        MUST(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, stride, count, NULL));
+    *count_out = elements;
+    return space;
+}
+
+/* Writes `rounds` selections, or reads each when `dataset` has what was written; gives what must
+ * stand there. */
+static void other_extents(hid_t dataset, bool write, int *model)
+{
+    static int values[PLACES];
+    hsize_t offsets[PLACES], count;
+    unsigned seed = 7;
+
+    memset(model, 0, PLACES * sizeof(*model));
+    for (int round = 0; round < 60; round++) {
+        hid_t space = other_space(&seed, offsets, &count);
+        bool by_offset = draw(&seed, 2); /* in memory, too */
+        hid_t memory = by_offset ? H5S_ALL : H5Screate_simple(1, &count, NULL);
+        for (hsize_t i = 0; i < count; i++)
+            model[offsets[i]] = values[by_offset ? offsets[i] : i] = 1000 * round + (int)i;
+        if (write)
+            MUST(H5Dwrite(dataset, H5T_NATIVE_INT, memory, space, H5P_DEFAULT, values));
+        if (!by_offset)
+            H5Sclose(memory);
+        H5Sclose(space);
+    }
+    seed = 7;
+    for (int round = 0, wrong = 0; !write && round < 60; round++, wrong = 0) {
+        hid_t space = other_space(&seed, offsets, &count);
+        bool by_offset = draw(&seed, 2);
+        hid_t memory = by_offset ? H5S_ALL : H5Screate_simple(1, &count, NULL);
+        MUST(H5Dread(dataset, H5T_NATIVE_INT, memory, space, H5P_DEFAULT, values));
+        for (hsize_t i = 0; i < count; i++)
+            wrong += values[by_offset ? offsets[i] : i] != model[offsets[i]];
+        CHECK(wrong == 0);
+        if (!by_offset)
+            H5Sclose(memory);
+        H5Sclose(space);
+    }
+}
+
+static void other_extents_write(hid_t file)
+{
+    hsize_t dims[2] = {20, 30};
+    hid_t dataset = dataset_new(file, H5T_STD_I32LE, 2, dims, NULL, NULL, NULL);
+    int model[PLACES];
+
+    other_extents(dataset, true, model);
+    H5Dclose(dataset);
+}
+
+static void other_extents_verify(hid_t file)
+{
+    int model[PLACES], values[PLACES];
+    hid_t dataset;
+
+    MUST(dataset = H5Dopen2(file, scenario, H5P_DEFAULT));
+    other_extents(dataset, false, model);
+    MUST(H5Dread(dataset, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
+    CHECK(memcmp(values, model, sizeof(model)) == 0);
+    H5Dclose(dataset);
+}
+
 /* ---- scalars, strings, object references, variable-length data, compact and null datasets ---- */
 
 static void kinds_write(hid_t file)
@@ -637,6 +747,7 @@ static const struct {
     {"growing", growing_write, growing_verify},
     {"small", small_write, small_verify},
     {"points", points_write, points_verify},
+    {"other_extents", other_extents_write, other_extents_verify},
     {"kinds", kinds_write, kinds_verify},
     {"copies", copies_write, copies_verify},
     {"members", members_write, members_verify},
