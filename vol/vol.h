@@ -74,7 +74,7 @@ struct mkt_vol_file *mkt_vol_file_of(void *under, H5I_type_t type);
 /* Around native's close of an object, in every close callback:
  *     if (!mkt_vol_object_closing(object))
  *         return 0;       (a second close, after one that failed to publish; the wrapper is freed)
- *     return mkt_vol_object_closed(object, H5VL..._close(object->under, ...));
+ *     return mkt_vol_object_closed(object, native->..._cls.close(object->under, ...));
  * `closing` has the arrays of a file written down before its last object goes. `closed` publishes
  * what native gave up, frees the wrapper and returns 0; if that fails it reports the failure and
  * leaves the wrapper, without `under`, for HDF5's second close. */

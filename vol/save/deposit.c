@@ -384,13 +384,15 @@ static enum mkt_status put_back(struct mkt_save_deposit *deposit, struct mkt_err
         return conflict(deposit, error);
     }
     failure = errno;
-    if (failure == ENOENT &&
-        renameat2(AT_FDCWD, target->temporary, AT_FDCWD, target->path, RENAME_NOREPLACE) == 0) {
-        deposit->there.ino = 0;
-        return conflict(deposit, error);
+    if (failure == ENOENT) { /* one of the two is gone */
+        if (renameat2(AT_FDCWD, target->temporary, AT_FDCWD, target->path, RENAME_NOREPLACE) == 0) {
+            deposit->there.ino = 0;
+            return conflict(deposit, error);
+        }
+        failure = errno;
+        if (failure == ENOENT)
+            return take_back(deposit, error);
     }
-    if (failure == ENOENT && errno == ENOENT)
-        return take_back(deposit, error);
     return stuck(deposit, failure, error);
 }
 
