@@ -298,7 +298,11 @@ void *mkt_vol_dataset_create(void *location, const H5VL_loc_params_t *loc, const
         return NULL;
     struct mkt_vol_object *parent = location;
     bool in_market = parent->file && parent->file->in_market, owned = false;
-    enum raw_data raw = in_market ? classify(parent->file, type, space, dcpl) : RAW_NATIVE;
+    /* Where these aren't what they should be, native says so. */
+    enum raw_data raw =
+        in_market && H5Iget_type(type) == H5I_DATATYPE && H5Iget_type(space) == H5I_DATASPACE
+            ? classify(parent->file, type, space, dcpl)
+            : RAW_NATIVE;
     uint32_t alloc_time = in_market ? alloc_time_of(dcpl) : 0;
     hid_t list = dcpl;
 

@@ -11,14 +11,13 @@ herr_t mkt_vol_introspect_class(void *object, H5VL_get_conn_lvl_t level,
         *class_out = mkt_vol_class();
         return 0;
     }
-    return H5VLintrospect_get_conn_cls(mkt_vol_under(object), mkt_vol_native_id(), level,
-                                       class_out);
+    return mkt_vol_native()->introspect_cls.get_conn_cls(mkt_vol_under(object), level, class_out);
 }
 
 herr_t mkt_vol_introspect_capabilities(const void *info, uint64_t *flags_out)
 {
     (void)info;
-    if (H5VLintrospect_get_cap_flags(NULL, mkt_vol_native_id(), flags_out) < 0)
+    if (mkt_vol_native()->introspect_cls.get_cap_flags(NULL, flags_out) < 0)
         return -1;
     *flags_out &= ~(uint64_t)(H5VL_CAP_FLAG_THREADSAFE | H5VL_CAP_FLAG_ASYNC);
     return 0;
@@ -27,6 +26,6 @@ herr_t mkt_vol_introspect_capabilities(const void *info, uint64_t *flags_out)
 herr_t mkt_vol_introspect_optional(void *object, H5VL_subclass_t subclass, int operation,
                                    uint64_t *flags_out)
 {
-    return H5VLintrospect_opt_query(mkt_vol_under(object), mkt_vol_native_id(), subclass, operation,
-                                    flags_out);
+    return mkt_vol_native()->introspect_cls.opt_query(mkt_vol_under(object), subclass, operation,
+                                                      flags_out);
 }

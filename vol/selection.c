@@ -107,6 +107,8 @@ herr_t mkt_vol_selection_read(struct mkt_vol_selection *selection_out, hid_t spa
 
     memset(selection_out, 0, sizeof *selection_out);
     selection_out->space = space;
+    if (H5Iget_type(space) != H5I_DATASPACE)
+        return mkt_vol_fail(H5E_ARGS, H5E_BADTYPE, "not a dataspace");
     int rank = H5Sget_simple_extent_dims(space, dims, NULL);
     H5S_class_t class = rank == 0 ? H5Sget_simple_extent_type(space) : H5S_SIMPLE;
     if (class == H5S_NULL)
@@ -312,7 +314,8 @@ void mkt_vol_runs_close(struct mkt_vol_runs *runs)
 
 /* ---- by offset ---- */
 
-#define OFFSET_BOXES_MAX 4096 /* HDF5 compares each with all others */
+#define OFFSET_BOXES_MAX  4096 /* HDF5 compares each with all others; more are listed as points */
+#define OFFSET_POINTS_MAX (UINT64_C(1) << 24)
 
 /* The first box of a run of elements of an array: as many of its last axes as the run fills.
  * Returns its elements. */
@@ -334,8 +337,10 @@ static uint64_t first_box(uint32_t rank, const uint64_t *dims, uint64_t offset, 
     return count[axis] * step;
 }
 
-static herr_t select_runs(hid_t space, uint32_t rank, const uint64_t *dims,
-                          struct mkt_vol_runs *runs, bool points)
+/* MKT_NO_SPACE: more boxes than HDF5 should compare. MKT_INVALID: beyond the extent, or HDF5 has an
+ * entry on the error stack. */
+static enum mkt_status select_runs(hid_t space, uint32_t rank, const uint64_t *dims,
+                                   struct mkt_vol_runs *runs, bool points)
 {
     H5S_seloper_t each = H5S_SELECT_SET;
     uint64_t offset, length, extent = 1;
@@ -345,24 +350,22 @@ static herr_t select_runs(hid_t space, uint32_t rank, const uint64_t *dims,
         extent *= dims[d];
     for (;;) {
         if (mkt_vol_runs_next(runs, points ? 1 : UINT64_MAX, &offset, &length) < 0)
-            return -1;
+            return MKT_INVALID;
         if (length == 0)
-            return 0;
-        if (offset >= extent || length > extent - offset)
-            return mkt_vol_fail(H5E_DATASPACE, H5E_BADRANGE,
-                                "selection + offset not within extent");
+            return MKT_OK;
+        if (offset >= extent || length > extent - offset) {
+            mkt_vol_fail(H5E_DATASPACE, H5E_BADRANGE, "selection + offset not within extent");
+            return MKT_INVALID;
+        }
         while (rank > 0 && length > 0) {
             hsize_t start[MKT_MAX_RANK], count[MKT_MAX_RANK];
             uint64_t done = first_box(rank, dims, offset, length, start, count);
+            if (!points && boxes++ == OFFSET_BOXES_MAX)
+                return MKT_NO_SPACE;
             if ((points ? H5Sselect_elements(space, each, 1, start)
                         : H5Sselect_hyperslab(space, each, start, NULL, count, NULL)) < 0)
-                return -1;
+                return MKT_INVALID;
             each = points ? H5S_SELECT_APPEND : H5S_SELECT_OR;
-            if (!points && ++boxes > OFFSET_BOXES_MAX)
-                return mkt_vol_fail(H5E_DATASPACE, H5E_UNSUPPORTED,
-                                    "the file dataspace's extent isn't the dataset's, and it "
-                                    "selects more than %d separate runs",
-                                    OFFSET_BOXES_MAX);
             offset += done;
             length -= done;
         }
@@ -374,15 +377,29 @@ hid_t mkt_vol_selection_by_offset(const struct mkt_vol_selection *from, uint32_t
 {
     bool points = H5Sget_select_type(from->space) == H5S_SEL_POINTS;
     hid_t space = rank == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple((int)rank, dims, NULL);
+    enum mkt_status status = MKT_INVALID;
     struct mkt_vol_runs runs;
 
-    if (space < 0 || mkt_vol_runs_open(&runs, from) < 0)
-        goto err;
-    herr_t result = select_runs(space, rank, dims, &runs, points);
-    mkt_vol_runs_close(&runs);
-    if (result >= 0)
+    while (space >= 0 && mkt_vol_runs_open(&runs, from) >= 0) {
+        status = select_runs(space, rank, dims, &runs, points);
+        mkt_vol_runs_close(&runs);
+        if (status != MKT_NO_SPACE || from->elements > OFFSET_POINTS_MAX)
+            break;
+        points = true;
+    }
+    if (status == MKT_NO_SPACE)
+        mkt_vol_fail(H5E_DATASPACE, H5E_UNSUPPORTED,
+                     "the file dataspace's extent isn't the dataset's, and it selects more than %d "
+                     "separate runs of more than %llu elements",
+                     OFFSET_BOXES_MAX, (unsigned long long)OFFSET_POINTS_MAX);
+    if (status == MKT_OK && H5Sget_select_npoints(space) != (hssize_t)from->elements) {
+        mkt_vol_fail(H5E_DATASPACE, H5E_UNSUPPORTED,
+                     "the file dataspace's extent isn't the dataset's, and it selects an element "
+                     "of it more than once");
+        status = MKT_INVALID;
+    }
+    if (status == MKT_OK)
         return space;
-err:
     if (space >= 0)
         mkt_vol_close_keeping_errors(space);
     return H5I_INVALID_HID;

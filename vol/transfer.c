@@ -104,6 +104,8 @@ static herr_t read_types(struct mkt_vol_io *io, bool writing)
     io->mem_bytes = io->file_bytes;
     if (transfer->mem_type == transfer->file_type)
         return 0;
+    if (H5Iget_type(transfer->mem_type) != H5I_DATATYPE)
+        return mkt_vol_fail(H5E_ARGS, H5E_BADTYPE, "not a datatype");
     io->mem_bytes = (uint32_t)H5Tget_size(transfer->mem_type);
     htri_t equal = H5Tequal(transfer->mem_type, transfer->file_type);
     if (equal < 0 || io->mem_bytes == 0)
@@ -363,7 +365,7 @@ herr_t mkt_vol_transfer_write(struct mkt_vol_transfer *transfer, const void *buf
     if (io.file.elements == 0)
         return 0;
     if (!buffer)
-        return mkt_vol_fail(H5E_ARGS, H5E_BADVALUE, "no output buffer");
+        return mkt_vol_fail(H5E_ARGS, H5E_BADVALUE, "no input buffer");
     if (io.direct) {
         struct put put = {.io = &io, .memory = (void *)buffer};
         return mkt_vol_slab_split(&io.file.slab, PIECE_MAX_BYTES / io.file_bytes, put_direct, &put);

@@ -87,6 +87,8 @@ struct mkt_vol_doomed *mkt_vol_unlink_begin(struct mkt_vol_object *location,
         }
     }
     H5E_END_TRY
+    if (!doomed)
+        H5Eclear2(H5E_DEFAULT);
     return doomed;
 }
 

@@ -76,11 +76,14 @@ static void objects(hid_t file)
     FAILS_ONCE(H5Oopen(file, "none", H5P_DEFAULT));
     FAILS_ONCE(H5Gcreate2(file, "g", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
     FAILS_ONCE(H5Dcreate2(file, "d", H5T_NATIVE_INT, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    FAILS_ONCE(H5Dcreate2(file, "e", space, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    FAILS_ONCE(H5Dcreate2(file, "e", type, type, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
     FAILS_ONCE(H5Tcommit2(file, "d", type, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
     FAILS_ONCE(H5Oget_info_by_name3(file, "none", &info, H5O_INFO_BASIC, H5P_DEFAULT));
     FAILS_ONCE(H5Ocopy(file, "none", file, "copy", H5P_DEFAULT, H5P_DEFAULT));
     FAILS_ONCE(H5Lget_info2(file, "none", &link, H5P_DEFAULT));
     FAILS_ONCE(H5Ldelete(file, "none", H5P_DEFAULT));
+    CHECK(!stack_says("name doesn't exist")); /* the look before the deletion leaves nothing */
     FAILS_ONCE(H5Lcreate_soft("d", file, "g", H5P_DEFAULT, H5P_DEFAULT));
     FAILS_ONCE(H5Lcreate_hard(file, "none", file, "l", H5P_DEFAULT, H5P_DEFAULT));
     FAILS_ONCE(H5Lmove(file, "none", file, "l", H5P_DEFAULT, H5P_DEFAULT));
@@ -106,6 +109,10 @@ static void data(hid_t file)
     FAILS_ONCE(H5Dread(dataset, opaque, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
     FAILS_ONCE(H5Dwrite(dataset, opaque, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
     FAILS_ONCE(H5Dwrite(dataset, H5T_NATIVE_INT, space, H5S_ALL, H5P_DEFAULT, values));
+    FAILS_ONCE(H5Dread(dataset, space, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
+    FAILS_ONCE(H5Dwrite(dataset, space, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
+    FAILS_ONCE(H5Dread(dataset, H5T_NATIVE_INT, dataset, H5S_ALL, H5P_DEFAULT, values));
+    FAILS_ONCE(H5Dwrite(dataset, H5T_NATIVE_INT, H5S_ALL, dataset, H5P_DEFAULT, values));
     FAILS_ONCE(H5Dwrite(dataset, H5T_NATIVE_INT, scalar, beyond, H5P_DEFAULT, values));
     FAILS_ONCE(H5Dread(dataset, H5T_NATIVE_INT, scalar, beyond, H5P_DEFAULT, values));
     FAILS_ONCE(H5Dset_extent(dataset, &more));
