@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "vol/arrays.h"
+#include "vol/native.h"
 #include "vol/selection.h"
 #include "vol/transfer.h"
 #include "vol/walk.h"
@@ -140,8 +141,6 @@ static herr_t to_native(struct mkt_vol_object *source, struct mkt_vol_array *arr
                         struct mkt_vol_object *target)
 {
     const struct mkt_array *meta = mkt_vol_array_meta(array);
-    H5VL_dataset_get_args_t type = {.op_type = H5VL_DATASET_GET_TYPE},
-                            space = {.op_type = H5VL_DATASET_GET_SPACE};
     struct drain drain = {.target = target};
     struct mkt_slab all;
     uint64_t elements = 1;
@@ -151,27 +150,27 @@ static herr_t to_native(struct mkt_vol_object *source, struct mkt_vol_array *arr
         elements *= meta->dims[d];
     if (elements == 0)
         return 0;
-    if (mkt_vol_native()->dataset_cls.get(source->under, &type, H5P_DATASET_XFER_DEFAULT, NULL) < 0)
+    hid_t type = mkt_vol_native_get(source, H5VL_DATASET_GET_TYPE);
+    if (type < 0)
         return -1;
-    if (mkt_vol_native()->dataset_cls.get(source->under, &space, H5P_DATASET_XFER_DEFAULT, NULL) <
-        0)
+    drain.file_space = mkt_vol_native_get(source, H5VL_DATASET_GET_SPACE);
+    if (drain.file_space < 0)
         goto err_type;
     uint64_t most = COPY_STRIP_BYTES / meta->element_bytes;
     most = most == 0 ? 1 : most < elements ? most : elements;
     drain.buffer = malloc(most * meta->element_bytes);
-    drain.file_space = space.args.get_space.space_id;
     drain.transfer = (struct mkt_vol_transfer){.dataset = source,
                                                .array = array,
-                                               .file_type = type.args.get_type.type_id,
-                                               .mem_type = type.args.get_type.type_id,
+                                               .file_type = type,
+                                               .mem_type = type,
                                                .dxpl = H5P_DATASET_XFER_DEFAULT};
     mkt_slab_box(&all, meta->rank, (uint64_t[MKT_MAX_RANK]){0}, meta->dims);
     if (drain.buffer)
         result = mkt_vol_slab_split(&all, most, drain_part, &drain);
     free(drain.buffer);
-    H5Sclose(space.args.get_space.space_id);
+    H5Sclose(drain.file_space);
 err_type:
-    H5Tclose(type.args.get_type.type_id);
+    H5Tclose(type);
     return result;
 }
 

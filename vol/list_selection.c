@@ -42,12 +42,8 @@ static void read_and_give_up(struct asking *asking, hid_t list, void *room)
 
     if (mkt_vol_call_context_open(&context) < 0)
         return;
-    H5E_BEGIN_TRY
-    {
-        mkt_vol_native()->dataset_cls.read(1, &asking->twin.dataset, &type, &memory, &selection,
-                                           list, &room, NULL);
-    }
-    H5E_END_TRY
+    mkt_vol_native()->dataset_cls.read(1, &asking->twin.dataset, &type, &memory, &selection, list,
+                                       &room, NULL);
     mkt_vol_call_context_close(context);
 }
 

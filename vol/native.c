@@ -46,6 +46,29 @@ herr_t mkt_vol_native_write(struct mkt_vol_object *dataset, hid_t mem_type, hid_
     return transfer(dataset, mem_type, mem_space, file_space, dxpl, NULL, buffer);
 }
 
+void mkt_vol_native_close(void *under, H5I_type_t type)
+{
+    switch (type) {
+    case H5I_FILE:
+        mkt_vol_native()->file_cls.close(under, H5P_DATASET_XFER_DEFAULT, NULL);
+        break;
+    case H5I_GROUP:
+        mkt_vol_native()->group_cls.close(under, H5P_DATASET_XFER_DEFAULT, NULL);
+        break;
+    case H5I_DATASET:
+        mkt_vol_native()->dataset_cls.close(under, H5P_DATASET_XFER_DEFAULT, NULL);
+        break;
+    case H5I_DATATYPE:
+        mkt_vol_native()->datatype_cls.close(under, H5P_DATASET_XFER_DEFAULT, NULL);
+        break;
+    case H5I_ATTR:
+        mkt_vol_native()->attr_cls.close(under, H5P_DATASET_XFER_DEFAULT, NULL);
+        break;
+    default:
+        break;
+    }
+}
+
 hid_t mkt_vol_native_get(const struct mkt_vol_object *dataset, H5VL_dataset_get_t what)
 {
     H5VL_dataset_get_args_t args = {.op_type = what};

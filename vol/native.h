@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Raw data of a market file that native reads or writes: in memory, so never collectively. */
+/* What is asked of native itself. Its transfers are of a market file, in memory, so never
+ * collective. */
 #ifndef MKT_VOL_NATIVE_H
 #define MKT_VOL_NATIVE_H
 
 #include "vol/vol.h"
 
+/* Closes a native object; a failure is left on the error stack. */
+void mkt_vol_native_close(void *under, H5I_type_t type);
 /* Type, space or creation list of a dataset, the caller's to close; negative on failure. */
 hid_t mkt_vol_native_get(const struct mkt_vol_object *dataset, H5VL_dataset_get_t what);
 /* Bytes of raw data that native itself has of a dataset: those of a file that was brought into

@@ -9,6 +9,7 @@
 #include "vol/context.h"
 #include "vol/file_state.h"
 #include "vol/intent.h"
+#include "vol/native.h"
 #include "vol/threads.h"
 
 struct mkt_vol_object *mkt_vol_object_wrap(void *under, H5I_type_t type, struct mkt_vol_file *file)
@@ -66,29 +67,6 @@ herr_t mkt_vol_object_may_flush(const struct mkt_vol_object *object)
     return 0;
 }
 
-static void close_under(void *under, H5I_type_t type)
-{
-    switch (type) {
-    case H5I_FILE:
-        mkt_vol_native()->file_cls.close(under, H5P_DATASET_XFER_DEFAULT, NULL);
-        break;
-    case H5I_GROUP:
-        mkt_vol_native()->group_cls.close(under, H5P_DATASET_XFER_DEFAULT, NULL);
-        break;
-    case H5I_DATASET:
-        mkt_vol_native()->dataset_cls.close(under, H5P_DATASET_XFER_DEFAULT, NULL);
-        break;
-    case H5I_DATATYPE:
-        mkt_vol_native()->datatype_cls.close(under, H5P_DATASET_XFER_DEFAULT, NULL);
-        break;
-    case H5I_ATTR:
-        mkt_vol_native()->attr_cls.close(under, H5P_DATASET_XFER_DEFAULT, NULL);
-        break;
-    default:
-        break;
-    }
-}
-
 void *mkt_vol_object_adopt(void *under, H5I_type_t type)
 {
     if (!under)
@@ -103,7 +81,7 @@ void *mkt_vol_object_adopt(void *under, H5I_type_t type)
 err_object:
     mkt_vol_object_free(object);
 err_under:
-    close_under(under, type);
+    mkt_vol_native_close(under, type);
     return NULL;
 }
 

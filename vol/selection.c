@@ -5,6 +5,15 @@
 
 #include "vol/error.h"
 
+static uint64_t elements_in(uint32_t rank, const uint64_t *dims)
+{
+    uint64_t elements = 1;
+
+    for (uint32_t d = 0; d < rank; d++)
+        elements *= dims[d];
+    return elements;
+}
+
 static herr_t read_regular(struct mkt_vol_selection *selection, hid_t space)
 {
     hsize_t start[MKT_MAX_RANK], stride[MKT_MAX_RANK], count[MKT_MAX_RANK], block[MKT_MAX_RANK];
@@ -46,11 +55,10 @@ static herr_t read_bounds(struct mkt_vol_selection *selection, hid_t space)
 static herr_t read_point_bounds(struct mkt_vol_selection *selection)
 {
     uint64_t low[MKT_MAX_RANK], high[MKT_MAX_RANK], count[MKT_MAX_RANK], offset, length;
-    uint64_t extent = 1;
+    const uint64_t extent = elements_in(selection->rank, selection->dims);
     struct mkt_vol_runs runs;
 
     for (uint32_t d = 0; d < selection->rank; d++) {
-        extent *= selection->dims[d];
         low[d] = UINT64_MAX;
         high[d] = 0;
     }
@@ -90,11 +98,8 @@ void mkt_vol_selection_whole(struct mkt_vol_selection *selection_out, uint32_t r
     memset(selection_out, 0, sizeof *selection_out);
     selection_out->space = H5I_INVALID_HID;
     selection_out->rank = rank;
-    selection_out->elements = 1;
-    for (uint32_t d = 0; d < rank; d++) {
-        selection_out->dims[d] = dims[d];
-        selection_out->elements *= dims[d];
-    }
+    selection_out->elements = elements_in(rank, dims);
+    memcpy(selection_out->dims, dims, rank * sizeof *dims);
     selection_out->regular = true;
     if (selection_out->elements > 0)
         mkt_slab_box(&selection_out->slab, rank, origin, dims);
@@ -343,11 +348,10 @@ static enum mkt_status select_runs(hid_t space, uint32_t rank, const uint64_t *d
                                    struct mkt_vol_runs *runs, bool points)
 {
     H5S_seloper_t each = H5S_SELECT_SET;
-    uint64_t offset, length, extent = 1;
+    const uint64_t extent = elements_in(rank, dims);
+    uint64_t offset, length;
     unsigned boxes = 0;
 
-    for (uint32_t d = 0; d < rank; d++)
-        extent *= dims[d];
     for (;;) {
         if (mkt_vol_runs_next(runs, points ? 1 : UINT64_MAX, &offset, &length) < 0)
             return MKT_INVALID;

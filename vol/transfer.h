@@ -13,15 +13,14 @@ struct mkt_vol_transfer {
     struct mkt_vol_object *dataset;
     struct mkt_vol_array *array;
     hid_t file_type;
-    /* As the application gave them; file_space is H5S_ALL or a dataspace. */
+    /* As the application gave them at first; file_space is H5S_ALL or a dataspace. */
     hid_t mem_type, mem_space, file_space, dxpl;
     bool owns_type;  /* file_type is for this call; else it is mem_type, which equals it */
     bool owns_space; /* file_space was made for this call */
 };
 
-/* These may put another file_space, and a mem_space, in the place of one whose extent isn't the
- * dataset's. */
-/* Whether a write would find its selections and its conversion. */
+/* All three put another file_space, and a mem_space, in the place of one whose extent isn't the
+ * dataset's. This one: whether a write would find its selections and its conversion. */
 herr_t mkt_vol_transfer_check_write(struct mkt_vol_transfer *transfer);
 herr_t mkt_vol_transfer_write(struct mkt_vol_transfer *transfer, const void *buffer);
 herr_t mkt_vol_transfer_read(struct mkt_vol_transfer *transfer, void *buffer);

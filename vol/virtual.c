@@ -485,10 +485,8 @@ static bool has_address(const struct mkt_vol_object *dataset)
 {
     haddr_t address = HADDR_UNDEF;
     H5VL_native_dataset_optional_args_t native = {.get_offset = {.offset = &address}};
-    H5VL_optional_args_t args = {.op_type = H5VL_NATIVE_DATASET_GET_OFFSET, .args = &native};
 
-    return mkt_vol_native()->dataset_cls.optional(dataset->under, &args, H5P_DATASET_XFER_DEFAULT,
-                                                  NULL) >= 0 &&
+    return mkt_vol_native_ask(dataset, H5VL_NATIVE_DATASET_GET_OFFSET, &native) >= 0 &&
            address != HADDR_UNDEF;
 }
 

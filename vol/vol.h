@@ -86,8 +86,8 @@ herr_t mkt_vol_object_may_flush(const struct mkt_vol_object *object);
  * *owned_out: close it afterwards. Negative on failure. */
 hid_t mkt_vol_independent_list(hid_t dxpl, bool *owned_out);
 
-/* Wraps a native object; on failure returns NULL and leaves `under` alone. Takes references on vol
- * id and file. */
+/* Wraps a native object; on failure returns NULL and leaves `under` alone. Takes a reference on
+ * the file. */
 struct mkt_vol_object *mkt_vol_object_wrap(void *under, H5I_type_t type, struct mkt_vol_file *file);
 /* Drops the wrapper and its references, not `under`. The last reference to a file's struct ends it.
  */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "vol/native.h"
+
 herr_t mkt_vol_walk_open_at(struct mkt_vol_object *location, const H5VL_loc_params_t *loc,
                             struct mkt_vol_object *child_out)
 {
@@ -29,12 +31,7 @@ herr_t mkt_vol_walk_open(struct mkt_vol_object *parent, const char *name,
 
 void mkt_vol_walk_close(struct mkt_vol_object *child)
 {
-    if (child->type == H5I_DATASET)
-        mkt_vol_native()->dataset_cls.close(child->under, H5P_DATASET_XFER_DEFAULT, NULL);
-    else if (child->type == H5I_GROUP)
-        mkt_vol_native()->group_cls.close(child->under, H5P_DATASET_XFER_DEFAULT, NULL);
-    else
-        mkt_vol_native()->datatype_cls.close(child->under, H5P_DATASET_XFER_DEFAULT, NULL);
+    mkt_vol_native_close(child->under, child->type);
 }
 
 herr_t mkt_vol_walk_info(struct mkt_vol_object *object, struct mkt_vol_walk_info *info_out)

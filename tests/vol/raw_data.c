@@ -407,39 +407,34 @@ static hid_t other_space(unsigned *seed, hsize_t *offsets, hsize_t *count_out)
     return space;
 }
 
-/* Writes `rounds` selections, or reads each when `dataset` has what was written; gives what must
- * stand there. */
+/* Writes selections or, of a dataset that has what was written, reads each of them. The model gets
+ * what must stand there, which is known after the first of two passes. */
 static void other_extents(hid_t dataset, bool write, int *model)
 {
     static int values[PLACES];
     hsize_t offsets[PLACES], count;
-    unsigned seed = 7;
 
     memset(model, 0, PLACES * sizeof(*model));
-    for (int round = 0; round < 60; round++) {
-        hid_t space = other_space(&seed, offsets, &count);
-        bool by_offset = draw(&seed, 2); /* in memory, too */
-        hid_t memory = by_offset ? H5S_ALL : H5Screate_simple(1, &count, NULL);
-        for (hsize_t i = 0; i < count; i++)
-            model[offsets[i]] = values[by_offset ? offsets[i] : i] = 1000 * round + (int)i;
-        if (write)
-            MUST(H5Dwrite(dataset, H5T_NATIVE_INT, memory, space, H5P_DEFAULT, values));
-        if (!by_offset)
-            H5Sclose(memory);
-        H5Sclose(space);
-    }
-    seed = 7;
-    for (int round = 0, wrong = 0; !write && round < 60; round++, wrong = 0) {
-        hid_t space = other_space(&seed, offsets, &count);
-        bool by_offset = draw(&seed, 2);
-        hid_t memory = by_offset ? H5S_ALL : H5Screate_simple(1, &count, NULL);
-        MUST(H5Dread(dataset, H5T_NATIVE_INT, memory, space, H5P_DEFAULT, values));
-        for (hsize_t i = 0; i < count; i++)
-            wrong += values[by_offset ? offsets[i] : i] != model[offsets[i]];
-        CHECK(wrong == 0);
-        if (!by_offset)
-            H5Sclose(memory);
-        H5Sclose(space);
+    for (int pass = 0; pass < (write ? 1 : 2); pass++) {
+        unsigned seed = 7;
+        for (int round = 0; round < 60; round++) {
+            hid_t space = other_space(&seed, offsets, &count);
+            bool by_offset = draw(&seed, 2); /* in memory, too */
+            hid_t memory = by_offset ? H5S_ALL : H5Screate_simple(1, &count, NULL);
+            int wrong = 0;
+            for (hsize_t i = 0; pass == 0 && i < count; i++)
+                model[offsets[i]] = values[by_offset ? offsets[i] : i] = 1000 * round + (int)i;
+            if (write)
+                MUST(H5Dwrite(dataset, H5T_NATIVE_INT, memory, space, H5P_DEFAULT, values));
+            if (pass == 1)
+                MUST(H5Dread(dataset, H5T_NATIVE_INT, memory, space, H5P_DEFAULT, values));
+            for (hsize_t i = 0; pass == 1 && i < count; i++)
+                wrong += values[by_offset ? offsets[i] : i] != model[offsets[i]];
+            CHECK(wrong == 0);
+            if (!by_offset)
+                H5Sclose(memory);
+            H5Sclose(space);
+        }
     }
 }
 
