@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/base/memfd.h"
 #include "media/medium.h"
 
 #include <errno.h>
@@ -14,9 +15,6 @@
 #ifndef MADV_POPULATE_WRITE /* Linux 5.14 */
 #define MADV_POPULATE_WRITE 23
 #endif
-#ifndef MFD_NOEXEC_SEAL /* Linux 6.3 */
-#define MFD_NOEXEC_SEAL 0x0008U
-#endif
 
 #define NODES_MAX  1024u                /* of a kernel */
 #define STEP_BYTES ((uint64_t)32 << 20) /* populated in one call, then recorded */
@@ -29,23 +27,6 @@ struct arena {
      * time, but the words are shared: atomic. */
     uint64_t *populated;
 };
-
-static int create_memfd(uint64_t size_bytes)
-{
-    int fd = memfd_create("h5market-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
-
-    if (fd < 0 && errno == EINVAL)
-        fd = memfd_create("h5market-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return -1;
-    if (ftruncate(fd, (off_t)size_bytes) == 0 &&
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-        return fd;
-    int cause = errno;
-    close(fd);
-    errno = cause;
-    return -1;
-}
 
 /* What a process's limits have to do with a failure. */
 static const char *remedy(int reason)
@@ -106,7 +87,7 @@ static enum mkt_status create(uint64_t size_bytes, void **arena_out, struct mkt_
     if (size_bytes == 0 || size < size_bytes || size > INT64_MAX)
         return mkt_error_set(error_out, MKT_INVALID, "an arena of %llu bytes",
                              (unsigned long long)size_bytes);
-    int fd = create_memfd(size);
+    int fd = mkt_memfd_create("h5market-arena", size);
     if (fd < 0) {
         int reason = errno;
         return mkt_error_set(error_out, mkt_status_from_errno(reason), "memfd of %llu bytes: %s%s",

@@ -134,8 +134,7 @@ static enum mkt_status say_hello(struct mkt_client *client, const struct config 
                                              .host = text_bytes(client->host),
                                              .config_path = text_bytes(config->absolute),
                                              .config = {config->text, config->bytes}}};
-    enum mkt_status status =
-        mkt_link_request(&client->link, &hello, -1, MKT_MSG_WELCOME, &wait, &reply, NULL, error);
+    enum mkt_status status = mkt_link_greet(&client->link, &hello, &wait, &reply, error);
     if (status != MKT_OK)
         return status;
     return take_welcome(client, &reply.welcome, error);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/client/link.h"
 #include "core/base/clock.h"
+#include "core/client/connect.h"
 #include "core/client/directory.h"
 #include "core/wire/descriptor.h"
 #include <errno.h>
@@ -13,7 +14,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,6 +21,7 @@
 #define SLICE_LATER_MS  250
 #define SLICE_GROWS_MS  2000
 #define SPIN_NS         120000u
+#define SPIN_LOOKS      64 /* into the mailbox, for one into the socket */
 #define IN_FIRST_BYTES  8192
 #define OUT_FIRST_BYTES 4096
 #define KEPT_MAX_BYTES  (1u << 20) /* of frames that may not have been handled */
@@ -33,98 +34,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* ---- connecting ---- */
-
-/* A socket's name holds 107 bytes; /proc gives every folder a short one. */
-static void socket_address(const char *directory, int directory_fd, struct sockaddr_un *address_out)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int length =
-        snprintf(address.sun_path, sizeof(address.sun_path), "%s/" MKT_SOCKET_NAME, directory);
-    if (length < 0 || (size_t)length >= sizeof(address.sun_path))
-        snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/" MKT_SOCKET_NAME,
-                 directory_fd);
-    *address_out = address;
-}
-
-static enum mkt_status connect_before(int fd, const struct sockaddr_un *address,
-                                      const char *directory, uint64_t deadline_ms,
-                                      struct mkt_error *error)
-{
-    while (connect(fd, (const struct sockaddr *)address, sizeof(*address)) != 0) {
-        if (errno == ECONNREFUSED || errno == ENOENT)
-            return mkt_error_set(error, MKT_NOT_FOUND, "no market daemon listens in %s", directory);
-        if (errno != EAGAIN && errno != EINTR)
-            return mkt_error_set(error, mkt_status_from_errno(errno),
-                                 "can't connect to the market daemon in %s: %s", directory,
-                                 strerror(errno));
-        if (mkt_now_ms() >= deadline_ms)
-            return mkt_error_set(error, MKT_TIMED_OUT,
-                                 "the market daemon in %s accepts no connection (is it stopped?); "
-                                 "see %s/" MKT_LOG_NAME,
-                                 directory, directory);
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-    }
-    return MKT_OK;
-}
-
-/* True if this number stands for a user of our name space and not for "a user that has none here".
- */
-static bool is_own_uid(uid_t uid)
-{
-    unsigned long overflow = 65534, inside, outside, count;
-    FILE *file = fopen("/proc/sys/kernel/overflowuid", "re");
-    if (file != NULL) {
-        if (fscanf(file, "%lu", &overflow) != 1)
-            overflow = 65534;
-        fclose(file);
-    }
-    if (uid != geteuid())
-        return false;
-    if (uid != overflow)
-        return true;
-    bool mapped = false;
-    file = fopen("/proc/self/uid_map", "re");
-    while (file != NULL && fscanf(file, "%lu %lu %lu", &inside, &outside, &count) == 3)
-        mapped = mapped || (uid >= inside && uid - inside < count);
-    if (file != NULL)
-        fclose(file);
-    return mapped;
-}
-
-static enum mkt_status check_peer(int fd, const char *directory, struct mkt_error *error)
-{
-    struct ucred peer;
-    socklen_t length = sizeof(peer);
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
-        return mkt_error_set(error, MKT_IO_ERROR, "can't tell who serves the market in %s: %s",
-                             directory, strerror(errno));
-    if (!is_own_uid(peer.uid))
-        return mkt_error_set(error, MKT_DENIED,
-                             "the market daemon in %s runs as user %lu, this process as %lu; "
-                             "markets are not shared between users",
-                             directory, (unsigned long)peer.uid, (unsigned long)geteuid());
-    return MKT_OK;
-}
-
-static enum mkt_status open_socket(const char *directory, int directory_fd, uint64_t deadline_ms,
-                                   int *fd_out, struct mkt_error *error)
-{
-    struct sockaddr_un address;
-    socket_address(directory, directory_fd, &address);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return mkt_error_set(error, mkt_status_from_errno(errno), "can't make a socket: %s",
-                             strerror(errno));
-    enum mkt_status status = connect_before(fd, &address, directory, deadline_ms, error);
-    if (status == MKT_OK)
-        status = check_peer(fd, directory, error);
-    if (status != MKT_OK)
-        close(fd);
-    else
-        *fd_out = fd;
-    return status;
-}
+/* ---- opening and closing ---- */
 
 /* A receive sleeps by itself, for a while, where MSG_DONTWAIT doesn't forbid it. */
 static int sleep_in_receive(int fd)
@@ -140,13 +50,9 @@ enum mkt_status mkt_link_open(struct mkt_link *link, const char *directory, uint
                               struct mkt_error *error)
 {
     uint32_t silence_ms = link->silence_ms;
-    int directory_fd, fd = -1;
+    int fd = -1;
     struct stat info;
-    enum mkt_status status = mkt_directory_open(directory, &directory_fd, error);
-    if (status != MKT_OK)
-        return status;
-    status = open_socket(directory, directory_fd, deadline_ms, &fd, error);
-    close(directory_fd);
+    enum mkt_status status = mkt_connect(directory, deadline_ms, &fd, error);
     if (status != MKT_OK)
         return status;
     char *copy = strdup(directory);
@@ -181,6 +87,7 @@ void mkt_link_close(struct mkt_link *link)
         close(link->fd);
     for (unsigned i = 0; i < link->fd_count; i++)
         close(link->fds[i]);
+    mkt_mailbox_unmap(link->mailbox);
     free(link->in);
     free(link->out);
     free(link->directory);
@@ -241,21 +148,32 @@ static bool buffer_reserve(uint8_t **buffer, size_t *capacity, size_t bytes, siz
     return true;
 }
 
+static bool encode_at_end(struct mkt_link *link, const struct mkt_msg *msg, int fd,
+                          size_t *bytes_out)
+{
+    return mkt_msg_encode(msg, fd >= 0, link->out + link->out_bytes,
+                          link->out_capacity - link->out_bytes, bytes_out) == MKT_OK;
+}
+
 static enum mkt_status queue_frame(struct mkt_link *link, struct mkt_msg *msg, int fd,
                                    struct mkt_error *error)
 {
     size_t bytes = 0;
     if (msg->request == 0)
         msg->request = link->next_request++;
-    if (mkt_msg_size(msg, &bytes) != MKT_OK)
-        return mkt_error_set(error, MKT_INVALID, "a message of type %d doesn't fit into a frame",
-                             (int)msg->type);
-    if (!buffer_reserve(&link->out, &link->out_capacity, link->out_bytes + bytes, OUT_FIRST_BYTES))
-        return mkt_error_set(error, MKT_NO_MEMORY, "out of memory for a message of %zu bytes",
-                             bytes);
-    if (mkt_msg_encode(msg, fd >= 0, link->out + link->out_bytes, bytes, &bytes) != MKT_OK)
-        return mkt_error_set(error, MKT_INVALID, "a message of type %d can't be encoded",
-                             (int)msg->type);
+    /* Most fit into what there is, and needn't be measured first. */
+    if (!encode_at_end(link, msg, fd, &bytes)) {
+        if (mkt_msg_size(msg, &bytes) != MKT_OK)
+            return mkt_error_set(error, MKT_INVALID,
+                                 "a message of type %d doesn't fit into a frame", (int)msg->type);
+        if (!buffer_reserve(&link->out, &link->out_capacity, link->out_bytes + bytes,
+                            OUT_FIRST_BYTES))
+            return mkt_error_set(error, MKT_NO_MEMORY, "out of memory for a message of %zu bytes",
+                                 bytes);
+        if (!encode_at_end(link, msg, fd, &bytes))
+            return mkt_error_set(error, MKT_INVALID, "a message of type %d can't be encoded",
+                                 (int)msg->type);
+    }
     if (fd >= 0) {
         link->out_fd = fd;
         link->out_fd_at = link->out_bytes;
@@ -276,6 +194,8 @@ static void acknowledge(struct mkt_link *link, uint64_t number)
     size_t at = 0;
     struct mkt_frame_wire head;
     link->resends = 0;
+    if (number > link->answered)
+        link->answered = number;
     while (at < link->out_sent) {
         memcpy(&head, link->out + at, sizeof(head));
         if (head.request > number)
@@ -291,6 +211,19 @@ static void acknowledge(struct mkt_link *link, uint64_t number)
     link->out_bytes -= at;
     link->out_sent = link->out_sent > at ? link->out_sent - at : 0;
     memmove(link->out, link->out + at, link->out_bytes);
+}
+
+/* All of what waits, if the daemon looks out for it. */
+static bool post_all(struct mkt_link *link)
+{
+    size_t bytes = link->out_bytes - link->out_sent;
+    bool has_fd = link->out_fd >= 0 && link->out_fd_at >= link->out_sent;
+    if (link->mailbox == NULL || bytes == 0 || has_fd || link->answered < link->in_socket ||
+        !mkt_mail_post(&link->mailbox->requests, link->out + link->out_sent, bytes))
+        return false;
+    link->out_sent = link->out_bytes;
+    link->posts++;
+    return true;
 }
 
 /* A part of what waits; a descriptor rides on the first byte of its frame. */
@@ -342,22 +275,68 @@ static void take_fds(struct mkt_link *link, struct msghdr *message)
     }
 }
 
-/* recvmsg; if it `sleeps`, it looks for SPIN_NS before it does, where that has paid off. */
-static ssize_t receive_message(struct mkt_link *link, struct msghdr *message, bool sleeps)
+/* Behind a part of a frame from the socket comes the rest of it first. */
+static bool has_mail(const struct mkt_link *link)
 {
-    int flags = MSG_CMSG_CLOEXEC;
-    if (!sleeps)
-        return recvmsg(link->fd, message, flags | MSG_DONTWAIT);
+    return link->mailbox != NULL && link->in_bytes == 0 && mkt_mail_waits(&link->mailbox->replies);
+}
+
+static bool take_mail(struct mkt_link *link)
+{
+    if (!has_mail(link))
+        return false;
+    link->in_bytes = mkt_mail_take(&link->mailbox->replies, link->in);
+    link->heard_ms = mkt_now_ms();
+    return link->in_bytes > 0;
+}
+
+/* Before a sleep, and after it. True: there is mail, so there is nothing to sleep for. */
+static bool stop_looking(struct mkt_link *link)
+{
+    if (link->mailbox != NULL)
+        mkt_mail_look(&link->mailbox->replies, false);
+    return has_mail(link);
+}
+
+static void look_again(struct mkt_link *link)
+{
+    if (link->mailbox != NULL)
+        mkt_mail_look(&link->mailbox->replies, true);
+}
+
+static ssize_t receive_now(struct mkt_link *link, struct msghdr *message)
+{
+    return recvmsg(link->fd, message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+}
+
+/* Looks for SPIN_NS, where that has paid off. */
+static ssize_t receive_soon(struct mkt_link *link, struct msghdr *message)
+{
+    ssize_t bytes = -1;
+    errno = EAGAIN;
     if (!mkt_spin_begin(&link->spin))
-        return recvmsg(link->fd, message, flags);
+        return bytes;
     uint64_t end_ns = mkt_now_ns() + SPIN_NS;
-    ssize_t bytes;
-    do
-        bytes = recvmsg(link->fd, message, flags | MSG_DONTWAIT);
-    while (bytes < 0 && errno == EAGAIN && mkt_now_ns() < end_ns);
-    mkt_spin_end(&link->spin, bytes >= 0);
-    if (bytes < 0 && errno == EAGAIN)
-        bytes = recvmsg(link->fd, message, flags);
+    do {
+        for (int i = 0; link->mailbox != NULL && i < SPIN_LOOKS && !has_mail(link); i++)
+            mkt_mail_pause();
+        bytes = has_mail(link) ? -1 : receive_now(link, message);
+    } while (bytes < 0 && errno == EAGAIN && !has_mail(link) && mkt_now_ns() < end_ns);
+    mkt_spin_end(&link->spin, bytes >= 0 || has_mail(link));
+    return bytes;
+}
+
+/* recvmsg, which sleeps, but for mail: then there is nothing (EAGAIN). */
+static ssize_t receive_or_sleep(struct mkt_link *link, struct msghdr *message)
+{
+    ssize_t bytes = receive_soon(link, message);
+    if (bytes >= 0 || errno != EAGAIN || has_mail(link))
+        return bytes;
+    if (!stop_looking(link))
+        bytes = recvmsg(link->fd, message, MSG_CMSG_CLOEXEC);
+    else
+        errno = EAGAIN;
+    look_again(link);
     return bytes;
 }
 
@@ -378,7 +357,8 @@ static enum mkt_status stream_ended(struct mkt_link *link, int reason, struct mk
     return status == MKT_OK ? MKT_STALE : status;
 }
 
-/* Reads what there is, or, if it `sleeps`, what comes in SLICE_FIRST_MS. MKT_STALE: nothing. */
+/* Reads what there is, or, if it `sleeps`, what comes in SLICE_FIRST_MS. MKT_STALE: nothing. A
+ * daemon that went may have left mail. */
 static enum mkt_status receive_some(struct mkt_link *link, bool sleeps, struct mkt_error *error)
 {
     union {
@@ -390,11 +370,16 @@ static enum mkt_status receive_some(struct mkt_link *link, bool sleeps, struct m
                              .msg_iovlen = 1,
                              .msg_control = control.bytes,
                              .msg_controllen = sizeof(control.bytes)};
-    ssize_t bytes = receive_message(link, &message, sleeps);
-    if (bytes < 0 && (errno == EINTR || errno == EAGAIN))
+    if (take_mail(link))
+        return MKT_OK;
+    ssize_t bytes = sleeps ? receive_or_sleep(link, &message) : receive_now(link, &message);
+    int reason = bytes < 0 ? errno : 0;
+    if (bytes <= 0 && take_mail(link))
+        return MKT_OK;
+    if (reason == EINTR || reason == EAGAIN)
         return MKT_STALE;
     if (bytes <= 0)
-        return stream_ended(link, bytes < 0 ? errno : 0, error);
+        return stream_ended(link, reason, error);
     take_fds(link, &message);
     if (message.msg_flags & MSG_CTRUNC)
         return mkt_link_lose(link, error, MKT_PROTOCOL,
@@ -505,9 +490,12 @@ static enum mkt_status explain_broken(struct mkt_link *link, int reason, struct 
 static enum mkt_status send_all(struct mkt_link *link, struct mkt_error *error)
 {
     uint64_t progress_ms = mkt_now_ms();
+    if (post_all(link))
+        return MKT_OK;
     while (link->out_sent < link->out_bytes) {
         ssize_t bytes = send_some(link);
         if (bytes > 0) {
+            link->in_socket = link->next_request - 1;
             link->out_sent += (size_t)bytes;
             progress_ms = mkt_now_ms();
             continue;
@@ -578,6 +566,10 @@ static void take_stream(struct mkt_link *link, struct mkt_link *from)
     link->dev = from->dev;
     link->ino = from->ino;
     link->heard_ms = mkt_now_ms();
+    link->in_socket = 0; /* nothing of ours is in this one yet */
+    mkt_mailbox_unmap(link->mailbox);
+    link->mailbox = from->mailbox;
+    from->mailbox = NULL;
     take_input(link, from);
     from->ino = 0; /* the socket isn't its any more */
     mkt_link_close(from);
@@ -597,7 +589,7 @@ static enum mkt_status say_hello_again(struct mkt_link *link, uint64_t deadline_
     enum mkt_status status = mkt_link_open(&fresh, link->directory, deadline_ms, error);
     if (status != MKT_OK)
         return status;
-    status = mkt_link_request(&fresh, &hello, -1, MKT_MSG_WELCOME, &wait, &reply, NULL, error);
+    status = mkt_link_greet(&fresh, &hello, &wait, &reply, error);
     if (status == MKT_OK) {
         keep_rest(link, reply.welcome.processed);
         take_stream(link, &fresh);
@@ -702,7 +694,8 @@ static enum mkt_status wait_for_bytes(struct mkt_link *link, struct waiting *wai
 {
     uint64_t ms = sleep_ms(link, waiting);
     struct pollfd poll_fd = {.fd = link->fd, .events = POLLIN};
-    int ready = poll(&poll_fd, 1, ms < INT_MAX ? (int)ms : INT_MAX);
+    int ready = stop_looking(link) ? 1 : poll(&poll_fd, 1, ms < INT_MAX ? (int)ms : INT_MAX);
+    look_again(link);
     return ready > 0 ? MKT_OK : after_sleep(link, waiting, error);
 }
 
@@ -787,6 +780,34 @@ enum mkt_status mkt_link_request(struct mkt_link *link, struct mkt_msg *request,
     if (status != MKT_OK)
         return status;
     return check_reply(link, reply_out, reply_fd, expected, fd_out, error);
+}
+
+/* Without one all goes through the socket. */
+static enum mkt_status send_mailbox(struct mkt_link *link, struct mkt_error *error)
+{
+    struct mkt_msg msg = {.type = MKT_MSG_MAILBOX};
+    int fd;
+    struct mkt_mailbox *mailbox = mkt_mailbox_create(&fd);
+    if (mailbox == NULL)
+        return MKT_OK;
+    enum mkt_status status = queue_frame(link, &msg, fd, error);
+    if (status == MKT_OK)
+        status = send_all(link, error);
+    close(fd);
+    link->mailbox = mailbox;
+    look_again(link);
+    return status;
+}
+
+enum mkt_status mkt_link_greet(struct mkt_link *link, struct mkt_msg *hello,
+                               const struct mkt_wait *wait, struct mkt_msg *reply_out,
+                               struct mkt_error *error)
+{
+    enum mkt_status status =
+        mkt_link_request(link, hello, -1, MKT_MSG_WELCOME, wait, reply_out, NULL, error);
+    return status == MKT_OK && reply_out->welcome.protocol == MKT_PROTOCOL_VERSION
+               ? send_mailbox(link, error)
+               : status;
 }
 
 enum mkt_status mkt_link_cancel(struct mkt_link *link, uint64_t request, enum mkt_msg_type expected,

@@ -6,12 +6,17 @@
  * shows that they were handled; when the stream breaks, it is made anew, the daemon says up to
  * which number it has handled what was sent, and the rest is sent again. The caller notices nothing
  * but the time. When that fails the link is `lost` and stays so. One thread at a time.
+ *
+ * Small frames go through a mailbox while the other side looks there. The daemon reads it before
+ * the socket; so that none of ours overtakes another, it is used only when an answer shows that all
+ * that went into the socket was handled. We look out for replies there whenever we don't sleep.
  */
 #ifndef MKT_CLIENT_LINK_H
 #define MKT_CLIENT_LINK_H
 
 #include "core/base/clock.h"
 #include "core/base/spin.h"
+#include "core/wire/mailbox.h"
 #include "core/wire/messages.h"
 #include <sys/types.h>
 
@@ -31,6 +36,9 @@ struct mkt_link {
     uint32_t silence_ms;
     uint64_t heard_ms; /* when the last byte came, or could be sent */
     uint64_t next_request, round_trips;
+    uint64_t answered, in_socket; /* the last request that was answered; that the socket took */
+    struct mkt_mailbox *mailbox;  /* NULL: none */
+    uint64_t posts;               /* that went through it */
     uint8_t *in, *out;
     size_t in_capacity, in_bytes, in_used; /* in_used: bytes of the frame handed out last */
     size_t out_capacity, out_bytes;
@@ -58,6 +66,10 @@ struct mkt_wait {
 enum mkt_status mkt_link_open(struct mkt_link *link, const char *directory, uint64_t deadline_ms,
                               struct mkt_error *error);
 void mkt_link_close(struct mkt_link *link);
+/* Says HELLO and gets WELCOME; from then on there is a mailbox, if it can be had. */
+enum mkt_status mkt_link_greet(struct mkt_link *link, struct mkt_msg *hello,
+                               const struct mkt_wait *wait, struct mkt_msg *reply_out,
+                               struct mkt_error *error);
 
 /* Puts a message behind what waits to be sent and numbers it (request 0: the next number). */
 enum mkt_status mkt_link_queue(struct mkt_link *link, struct mkt_msg *msg, struct mkt_error *error);

@@ -13,7 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define IN_KEPT_BYTES (64u << 10) /* of a buffer that is empty */
+#define IN_FIRST_BYTES 4096u
+#define IN_KEPT_BYTES  (64u << 10) /* of a buffer that is empty */
 
 /* A frame on its way out. */
 struct mkt_output {
@@ -29,6 +30,7 @@ static void destroy(struct mkt_connection *connection)
 {
     if (connection->handles > 0 || connection->references > 0)
         return;
+    mkt_mailbox_unmap(connection->mailbox);
     free(connection->in);
     free(connection->answer);
     free(connection);
@@ -95,7 +97,6 @@ static bool send_some(struct mkt_connection *connection)
 
     if (output->fd >= 0 && output->sent == 0)
         mkt_descriptor_attach(&message, &room, output->fd);
-    (void)mkt_fault_point("daemon.before-reply");
     ssize_t n = sendmsg(connection->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0) {
         if (errno != EAGAIN && errno != EINTR)
@@ -119,6 +120,10 @@ void mkt_connection_send(struct mkt_connection *connection, void *frame, size_t 
     struct mkt_output *output = NULL;
 
     if (connection->closed || connection->doomed)
+        goto out_free;
+    (void)mkt_fault_point("daemon.before-reply");
+    if (fd < 0 && !connection->out_first && connection->mailbox &&
+        mkt_mail_post(&connection->mailbox->replies, frame, bytes))
         goto out_free;
     if (connection->out_bytes + bytes > MKT_CONNECTION_OUT_BYTES) {
         mkt_connection_doom(connection, "it doesn't read its replies");
@@ -170,10 +175,9 @@ void mkt_connection_send_error(struct mkt_connection *connection, uint64_t reque
 
 /* ---- input ---- */
 
-/* Room for a whole frame when its length is known, else for some small ones. */
-static bool make_room(struct mkt_connection *connection)
+/* A buffer of so many bytes, or for a whole frame where its length is known. */
+static bool make_room(struct mkt_connection *connection, size_t wanted)
 {
-    size_t wanted = 4096;
 
     if (connection->in_bytes >= sizeof(struct mkt_frame_wire)) {
         struct mkt_frame_wire head;
@@ -298,11 +302,24 @@ static void take_frames(struct mkt_connection *connection)
     }
 }
 
+static bool take_mail(struct mkt_connection *connection)
+{
+    if (!connection->mailbox || connection->doomed ||
+        !mkt_mail_waits(&connection->mailbox->requests) ||
+        !make_room(connection, connection->in_bytes + MKT_MAIL_BYTES))
+        return false;
+    connection->in_bytes +=
+        mkt_mail_take(&connection->mailbox->requests, connection->in + connection->in_bytes);
+    take_frames(connection);
+    return true;
+}
+
 /* Reads until there is no more or the budget is used up. Less than there was room for is taken for
  * all there is, unless it has to be certain. */
 static void read_some(struct mkt_connection *connection, size_t budget)
 {
-    while (!connection->doomed && make_room(connection)) {
+    take_mail(connection);
+    while (!connection->doomed && make_room(connection, IN_FIRST_BYTES)) {
         size_t room = connection->in_capacity - connection->in_bytes;
         ssize_t n = receive(connection);
         if (n == 0)
@@ -318,6 +335,14 @@ static void read_some(struct mkt_connection *connection, size_t budget)
 
 /* ---- life ---- */
 
+static void go_on(struct mkt_connection *connection)
+{
+    if (connection->doomed)
+        mkt_connection_close(connection);
+    else
+        watch(connection);
+}
+
 static void on_ready(uv_poll_t *poll, int status, int events)
 {
     struct mkt_connection *connection = poll->data;
@@ -328,10 +353,7 @@ static void on_ready(uv_poll_t *poll, int status, int events)
         flush(connection);
     if (events & (UV_READABLE | UV_DISCONNECT))
         read_some(connection, MKT_CONNECTION_READ_BYTES);
-    if (connection->doomed)
-        mkt_connection_close(connection);
-    else
-        watch(connection);
+    go_on(connection);
 }
 
 static void watch(struct mkt_connection *connection)
@@ -348,6 +370,30 @@ static void watch(struct mkt_connection *connection)
         return; /* to say it again would cost a call of the kernel */
     connection->events = events;
     uv_poll_start(&connection->poll, events, on_ready);
+}
+
+void mkt_connection_set_mailbox(struct mkt_connection *connection, int fd)
+{
+    if (fd >= 0 && !connection->mailbox)
+        connection->mailbox = mkt_mailbox_map(fd);
+}
+
+bool mkt_connection_look(struct mkt_connection *connection, bool looks)
+{
+    if (!connection->mailbox || connection->closed)
+        return false;
+    mkt_mail_look(&connection->mailbox->requests, looks);
+    return true;
+}
+
+bool mkt_connection_take_mail(struct mkt_connection *connection)
+{
+    /* As of its socket: nothing from a client that doesn't read. */
+    if (connection->closed || connection->out_bytes > MKT_CONNECTION_OUT_PAUSE ||
+        !take_mail(connection))
+        return false;
+    go_on(connection);
+    return true;
 }
 
 void mkt_connection_dismiss(struct mkt_connection *connection)

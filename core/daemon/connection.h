@@ -9,11 +9,15 @@
  *
  * `closed` means no more frames either way; `gone` means that the process can't touch shared memory
  * any more. Where no pidfd is to be had, gone follows closed at once.
+ *
+ * Frames come from the socket, and from the client's mailbox while it is looked at. What is in the
+ * mailbox is older than what is still in the socket (core/client/link.h).
  */
 #ifndef MKT_DAEMON_CONNECTION_H
 #define MKT_DAEMON_CONNECTION_H
 
 #include "core/daemon/hash_table.h"
+#include "core/wire/mailbox.h"
 #include "core/wire/messages.h"
 #include <uv.h>
 
@@ -66,6 +70,7 @@ struct mkt_connection {
     unsigned fds_count;
     struct mkt_output *out_first, **out_last;
     size_t out_bytes;
+    struct mkt_mailbox *mailbox; /* NULL: none */
 };
 
 /* Takes an accepted socket over (also on failure). Refuses another user's process (MKT_DENIED). */
@@ -83,8 +88,16 @@ enum mkt_status mkt_connection_create_absent(uv_loop_t *loop, int pidfd, uint32_
 /* It has connected anew: lets an absent one go without a word. */
 void mkt_connection_dismiss(struct mkt_connection *connection);
 
-/* Queues a frame (malloc'ed; taken over) and sends what the socket takes. `fd` (-1: none) stays the
- * caller's and must live as long as the daemon. Dooms a connection whose output is too long. */
+/* Maps the client's mailbox; the descriptor stays the caller's. One that is none is left alone. */
+void mkt_connection_set_mailbox(struct mkt_connection *connection, int fd);
+/* Begins to look into the mailbox, or stops. False: it has none, or is closed. */
+bool mkt_connection_look(struct mkt_connection *connection, bool looks);
+/* Handles what is in the mailbox. False: nothing. */
+bool mkt_connection_take_mail(struct mkt_connection *connection);
+
+/* Queues a frame (malloc'ed; taken over) and sends what mailbox or socket take. `fd` (-1: none)
+ * stays the caller's and must live as long as the daemon. Dooms a connection whose output is too
+ * long. */
 void mkt_connection_send(struct mkt_connection *connection, void *frame, size_t bytes, int fd);
 
 /* Encodes and sends; dooms the connection if that can't be. */

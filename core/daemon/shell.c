@@ -387,6 +387,9 @@ static void handle_greeted(struct mkt_daemon *daemon, struct mkt_connection *con
     case MKT_MSG_QUERY:
         mkt_query_handle(daemon, connection, message);
         break;
+    case MKT_MSG_MAILBOX:
+        mkt_connection_set_mailbox(connection, *fd);
+        break;
     case MKT_MSG_STOP:
         handle_stop(daemon, connection, message);
         break;
@@ -412,7 +415,7 @@ static void on_frame(void *context, struct mkt_connection *connection,
     if (fd >= 0)
         close(fd);
     mkt_shell_settle(daemon);
-    mkt_vigil_note_message(&daemon->vigil);
+    mkt_vigil_note_message(&daemon->vigil, connection);
 }
 
 static void on_closed(void *context, struct mkt_connection *connection, const char *why)
@@ -420,6 +423,7 @@ static void on_closed(void *context, struct mkt_connection *connection, const ch
     struct mkt_daemon *daemon = context;
 
     daemon->open_count--;
+    mkt_vigil_forget(&daemon->vigil, connection);
     mkt_log_debug("connection", "%" PRIu64 " (%s) closed: %s", connection->session,
                   connection->program, why);
     if (connection->greeted)

@@ -360,6 +360,7 @@ static void walk_payload(struct mkt_codec *codec, struct mkt_msg *msg)
         walk_save_state(codec, &msg->save_state);
         break;
     case MKT_MSG_CANCEL:
+    case MKT_MSG_MAILBOX:
     case MKT_MSG_STOPPED:
     case MKT_MSG_SAVE_PLACED:
     case MKT_MSG_SAVE_NOTED:
@@ -375,7 +376,8 @@ static void walk_payload(struct mkt_codec *codec, struct mkt_msg *msg)
 
 static bool may_carry_fd(uint16_t type)
 {
-    return type == MKT_MSG_MAPPED || type == MKT_MSG_OPEN || type == MKT_MSG_SAVE_DONE;
+    return type == MKT_MSG_MAILBOX || type == MKT_MSG_MAPPED || type == MKT_MSG_OPEN ||
+           type == MKT_MSG_SAVE_DONE;
 }
 
 enum mkt_status mkt_msg_size(const struct mkt_msg *msg, size_t *bytes_out)

@@ -32,7 +32,7 @@
  * - DRAIN: DRAINING
  * - FETCH: FETCHED; may wait
  * - END: ENDED
- * - RELEASE, CLOSE, CANCEL: none
+ * - MAILBOX, with the descriptor of one (mailbox.h), RELEASE, CLOSE, CANCEL: none
  * A GRANT or FETCH that waits long gets WAITING now and then, which is no answer.
  */
 #ifndef MKT_WIRE_MESSAGES_H
@@ -47,7 +47,7 @@
 #include <stdint.h>
 
 #define MKT_FETCH_MAX_SPANS  4096
-#define MKT_PROTOCOL_VERSION 4
+#define MKT_PROTOCOL_VERSION 5
 #define MKT_ID_BYTES         16
 
 /* Every frame starts with this head; `bytes` counts what follows it. At most one descriptor rides
@@ -108,6 +108,7 @@ enum mkt_msg_type {
     MKT_MSG_WAITING,
     MKT_MSG_END,
     MKT_MSG_ENDED,
+    MKT_MSG_MAILBOX,
     MKT_MSG_TYPE_END
 };
 

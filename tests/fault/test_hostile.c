@@ -5,14 +5,18 @@
  * good client.
  */
 #include "core/client/client.h"
+#include "core/wire/descriptor.h"
+#include "core/wire/mailbox.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -428,6 +432,142 @@ static int stop(void **state)
     return status != MKT_OK;
 }
 
+/* ---- mailboxes ---- */
+
+/* A client that is welcome and has sent this descriptor as its mailbox's. */
+static int connect_with_mailbox(int mailbox_fd)
+{
+    const struct mkt_frame_wire head = {
+        .magic = MKT_FRAME_MAGIC, .type = MKT_MSG_MAILBOX, .has_fd = 1, .request = 2};
+    struct iovec part = {.iov_base = (void *)&head, .iov_len = sizeof(head)};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    union mkt_descriptor_room room;
+    int fd = connect_raw();
+
+    say_hello(fd);
+    mkt_descriptor_attach(&message, &room, mailbox_fd);
+    assert_int_equal(sendmsg(fd, &message, MSG_NOSIGNAL), sizeof(head));
+    return fd;
+}
+
+static size_t encode_query(uint8_t *frame, size_t capacity, uint64_t request)
+{
+    struct mkt_msg query = {
+        .type = MKT_MSG_QUERY, .request = request, .query = {.what = MKT_QUERY_STATUS}};
+    size_t bytes = 0;
+
+    assert_int_equal(mkt_msg_encode(&query, false, frame, capacity, &bytes), MKT_OK);
+    return bytes;
+}
+
+static void read_reply(int fd)
+{
+    static uint8_t payload[1 << 20];
+    struct mkt_frame_wire head;
+
+    assert_int_equal(recv(fd, &head, sizeof(head), MSG_WAITALL), sizeof(head));
+    assert_true(head.bytes <= sizeof(payload));
+    assert_int_equal(recv(fd, payload, head.bytes, MSG_WAITALL), head.bytes);
+}
+
+/* Asks one thing after the other until the daemon looks for the next in the mailbox; false: its
+ * processor is too busy for that. */
+static bool make_it_look(int fd, struct mkt_mailbox *box)
+{
+    uint8_t frame[4096];
+
+    read_reply(fd); /* WELCOME */
+    for (uint64_t request = 3; request < 20000; request++) {
+        size_t bytes = encode_query(frame, sizeof(frame), request);
+        if (box->requests.looks)
+            return true;
+        send_bytes(fd, frame, bytes);
+        read_reply(fd);
+    }
+    return false;
+}
+
+/* The slot as it would be after a post, whatever it says. */
+static void force_post(struct mkt_mailbox *box, const void *bytes, size_t length, uint32_t claimed)
+{
+    memcpy(box->requests.post, bytes, length);
+    box->requests.bytes = claimed;
+    atomic_store(&box->requests.state, 1);
+}
+
+static void test_what_is_no_mailbox_is_left_alone(void **state)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC),
+        loose = memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    uint8_t frame[4096];
+    int fds[] = {null, loose};
+
+    (void)state;
+    assert_int_equal(ftruncate(loose, sizeof(struct mkt_mailbox)), 0);
+    for (int i = 0; i < 2; i++) {
+        int fd = connect_with_mailbox(fds[i]);
+        read_reply(fd);
+        send_bytes(fd, frame, encode_query(frame, sizeof(frame), 3));
+        read_reply(fd);
+        close(fd);
+        close(fds[i]);
+    }
+    assert_good_goes_on();
+}
+
+static void test_garbage_in_a_mailbox_closes(void **state)
+{
+    uint8_t garbage[MKT_MAIL_BYTES];
+    unsigned looked = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(garbage); i++)
+        garbage[i] = (uint8_t)next_random();
+    for (int round = 0; round < 20; round++) {
+        int mailbox_fd;
+        struct mkt_mailbox *box = mkt_mailbox_create(&mailbox_fd);
+        int fd = connect_with_mailbox(mailbox_fd);
+        close(mailbox_fd);
+        if (make_it_look(fd, box)) {
+            looked++;
+            force_post(box, garbage, sizeof(garbage), round % 2 ? UINT32_MAX : 1000);
+            if (round % 4 == 0) /* it may have stopped to look */
+                send_bytes(fd, garbage, 100);
+            else
+                shutdown(fd, SHUT_WR);
+            assert_closed(fd);
+        } else
+            close(fd);
+        mkt_mailbox_unmap(box);
+    }
+    assert_true(looked > 0);
+    assert_good_goes_on();
+}
+
+/* Its owner writes while the daemon reads. */
+static void test_a_mailbox_that_changes_harms_nobody(void **state)
+{
+    int mailbox_fd;
+    struct mkt_mailbox *box = mkt_mailbox_create(&mailbox_fd);
+    int fd = connect_with_mailbox(mailbox_fd);
+    uint8_t frame[4096];
+    size_t bytes = encode_query(frame, sizeof(frame), UINT64_C(1) << 40);
+
+    (void)state;
+    close(mailbox_fd);
+    if (make_it_look(fd, box))
+        for (int i = 0; i < 20000; i++) {
+            force_post(box, frame, bytes, (uint32_t)(next_random() % (2 * bytes)));
+            box->requests.post[next_random() % bytes] = (uint8_t)next_random();
+            atomic_store(&box->replies.state, (uint32_t)next_random() % 4);
+            atomic_store(&box->replies.looks, (uint32_t)next_random() % 2);
+        }
+    shutdown(fd, SHUT_RDWR);
+    close(fd);
+    mkt_mailbox_unmap(box);
+    assert_good_goes_on();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -445,6 +585,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_who_never_reads_is_bounded),
         cmocka_unit_test(test_a_program_that_reconnects_uses_nothing_up),
         cmocka_unit_test(test_who_says_nothing_is_closed),
+        cmocka_unit_test(test_what_is_no_mailbox_is_left_alone),
+        cmocka_unit_test(test_garbage_in_a_mailbox_closes),
+        cmocka_unit_test(test_a_mailbox_that_changes_harms_nobody),
     };
 
     seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;

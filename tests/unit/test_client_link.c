@@ -4,6 +4,7 @@
  * an answer.
  */
 #include "core/client/client.h"
+#include "core/wire/mailbox.h"
 #include "tests/unit/fake_daemon.h"
 #include "tests/unit/random.h"
 #include <fcntl.h>
@@ -665,6 +666,190 @@ static void test_link_program_that_closes_all_descriptors_loses_it_cleanly(void 
     fake_stop(fake);
 }
 
+/* ---- the mailbox ---- */
+
+/* The one that the client sends once it is welcome. */
+static struct mkt_mailbox *receive_mailbox(struct fake_daemon *fake)
+{
+    struct mkt_frame_wire head;
+    struct iovec part = {&head, sizeof(head)};
+    union mkt_descriptor_room room;
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = room.bytes,
+                             .msg_controllen = sizeof(room.bytes)};
+    fake_require(recvmsg(fake->fd, &message, MSG_WAITALL) == sizeof(head), "a mailbox");
+    fake_require(head.type == MKT_MSG_MAILBOX && head.bytes == 0 && CMSG_FIRSTHDR(&message) != NULL,
+                 "its descriptor");
+    int fd;
+    memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
+    struct mkt_mailbox *box = mkt_mailbox_map(fd);
+    close(fd);
+    fake_require(box != NULL, "a mailbox that can be mapped");
+    return box;
+}
+
+/* What a script does for each request after the first, and what it saw. */
+struct mail {
+    bool blinks;       /* it stops looking after each */
+    int delay_ms;      /* before the answer */
+    unsigned taken;    /* by mail */
+    unsigned received; /* by the socket */
+};
+
+static bool is_gone(struct fake_daemon *fake)
+{
+    char byte;
+    return recv(fake->fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0;
+}
+
+static bool has_bytes(struct fake_daemon *fake)
+{
+    char byte;
+    return recv(fake->fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
+}
+
+/* Answers by mail where the client looks. */
+static void answer_touch(struct fake_daemon *fake, struct mkt_mailbox *box, uint64_t request)
+{
+    struct mkt_msg reply = {
+        .type = MKT_MSG_TOUCHED, .request = request, .touched = {.superseded = true}};
+    uint64_t frame[16];
+    size_t bytes = fake_encode(&reply, false, frame, sizeof(frame));
+    if (!mkt_mail_post(&box->replies, frame, bytes))
+        fake_send_bytes(fake, frame, bytes);
+}
+
+static void script_mail(struct fake_daemon *fake)
+{
+    struct mail *mail = fake->context;
+    struct mkt_mailbox *box = receive_mailbox(fake);
+    static uint8_t frame[MKT_MAIL_BYTES];
+    struct mkt_frame_wire head = {0};
+    struct mkt_msg msg;
+    mkt_mail_look(&box->requests, true);
+    while (!is_gone(fake)) {
+        bool by_mail = mkt_mail_take(&box->requests, frame) > 0;
+        if (!by_mail && !has_bytes(fake))
+            continue;
+        if (by_mail)
+            memcpy(&head, frame, sizeof(head));
+        else if (fake_receive(fake, &msg))
+            head.request = msg.request;
+        mail->taken += by_mail;
+        mail->received += !by_mail;
+        if (mail->delay_ms > 0)
+            poll(NULL, 0, mail->delay_ms);
+        if (mail->blinks)
+            mkt_mail_look(&box->requests, !by_mail);
+        answer_touch(fake, box, head.request);
+    }
+    mkt_mailbox_unmap(box);
+}
+
+static void ask_often(struct mail *mail, int times)
+{
+    struct mkt_error error;
+    struct fake_daemon *fake = fake_start(true, script_mail, mail);
+    struct mkt_client *client = connect_client(fake);
+    for (int i = 0; i < times; i++)
+        assert_int_equal(ask(client, &error), MKT_OK);
+    mkt_client_destroy(client);
+    fake_stop(fake);
+}
+
+/* The first one follows the mailbox itself, which no answer has shown to be there. */
+static void test_link_mail_is_used_while_the_daemon_looks(void **state)
+{
+    (void)state;
+    struct mail mail = {0};
+    ask_often(&mail, 1000);
+    assert_int_equal(mail.taken, 999);
+    assert_int_equal(mail.received, 1);
+}
+
+static void test_link_goes_by_the_socket_when_it_does_not(void **state)
+{
+    (void)state;
+    struct mail mail = {.blinks = true};
+    ask_often(&mail, 100);
+    assert_int_equal(mail.taken, 50);
+    assert_int_equal(mail.received, 50);
+}
+
+static void test_link_that_sleeps_is_answered(void **state)
+{
+    (void)state;
+    struct mail mail = {.delay_ms = 20};
+    ask_often(&mail, 20);
+    assert_int_equal(mail.taken, 19);
+}
+
+/* An answer by mail to the first request, which is `length` bytes of `bytes`, or a good one. */
+struct letter {
+    const void *bytes;
+    size_t length;
+    bool leaves; /* and then the daemon goes */
+};
+
+static void script_letter(struct fake_daemon *fake)
+{
+    struct letter *letter = fake->context;
+    struct mkt_mailbox *box = receive_mailbox(fake);
+    struct mkt_msg msg;
+    if (fake_expect(fake, MKT_MSG_TOUCH, &msg)) {
+        if (letter->bytes == NULL)
+            answer_touch(fake, box, msg.request);
+        else if (!mkt_mail_post(&box->replies, letter->bytes, letter->length))
+            fake_send_bytes(fake, letter->bytes, letter->length); /* it sleeps already */
+        if (!letter->leaves)
+            wait_for_client_to_go(fake);
+    }
+    mkt_mailbox_unmap(box);
+}
+
+static enum mkt_status ask_by_mail(struct letter letter, struct mkt_error *error)
+{
+    struct fake_daemon *fake = fake_start(true, script_letter, &letter);
+    struct mkt_client *client = connect_client(fake);
+    struct mkt_error again;
+    enum mkt_status status = ask(client, error);
+    if (status != MKT_OK || letter.leaves)
+        assert_int_equal(ask(client, &again), MKT_PEER_DOWN);
+    mkt_client_destroy(client);
+    fake_stop(fake);
+    return status;
+}
+
+static void test_link_mail_of_a_daemon_that_went_counts(void **state)
+{
+    (void)state;
+    struct mkt_error error;
+    for (int i = 0; i < 200; i++)
+        assert_int_equal(ask_by_mail((struct letter){.leaves = true}, &error), MKT_OK);
+}
+
+static void test_link_mail_is_not_trusted(void **state)
+{
+    (void)state;
+    struct mkt_error error;
+    uint64_t random = 8, garbage[MKT_MAIL_BYTES / 8];
+    for (size_t i = 0; i < MKT_MAIL_BYTES / 8; i++)
+        garbage[i] = random_next(&random);
+    assert_int_equal(ask_by_mail((struct letter){garbage, sizeof(garbage), false}, &error),
+                     MKT_PROTOCOL);
+    assert_int_equal(ask_by_mail((struct letter){garbage, 100, false}, &error), MKT_PROTOCOL);
+    /* A part of a frame, whose rest never comes. */
+    size_t bytes = touched_frame(garbage, sizeof(garbage));
+    assert_int_equal(ask_by_mail((struct letter){garbage, bytes - 1, false}, &error),
+                     MKT_TIMED_OUT);
+    assert_int_equal(ask_by_mail((struct letter){garbage, 3, false}, &error), MKT_TIMED_OUT);
+    /* No descriptor comes by mail. */
+    struct mkt_msg msg = {.type = MKT_MSG_MAPPED, .mapped = {.arena = 1, .size_bytes = 4096}};
+    bytes = fake_encode(&msg, true, garbage, sizeof(garbage));
+    assert_int_equal(ask_by_mail((struct letter){garbage, bytes, false}, &error), MKT_PROTOCOL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -693,6 +878,11 @@ int main(void)
         cmocka_unit_test(test_link_full_socket_times_out),
         cmocka_unit_test(test_link_answer_that_crosses_cancel_is_taken),
         cmocka_unit_test(test_link_program_that_closes_all_descriptors_loses_it_cleanly),
+        cmocka_unit_test(test_link_mail_is_used_while_the_daemon_looks),
+        cmocka_unit_test(test_link_goes_by_the_socket_when_it_does_not),
+        cmocka_unit_test(test_link_that_sleeps_is_answered),
+        cmocka_unit_test(test_link_mail_of_a_daemon_that_went_counts),
+        cmocka_unit_test(test_link_mail_is_not_trusted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
