@@ -14,8 +14,11 @@
 #include <utlist.h>
 
 /* A stub whose object isn't there after this time never had one: its open was refused. */
-#define ORPHAN_MS          300000u
-#define DROPPED_REMEMBERED 1024u
+#define ORPHAN_MS 300000u
+/* Stubs that were removed are remembered by the first byte of their object, a random number: in
+ * each set the last ones, of all some thousand. Each open asks. */
+#define DROPPED_SETS   256u
+#define DROPPED_IN_SET 16u
 
 /* A descriptor, shared by the table and a scan. */
 struct held_file {
@@ -35,13 +38,17 @@ struct stub {
     char *ordered; /* where a file is being saved in its place; NULL: nowhere */
 };
 
+struct dropped {
+    uint8_t objects[DROPPED_IN_SET][MKT_ID_BYTES];
+    unsigned next;
+};
+
 struct mkt_stubs {
     struct mkt_daemon *daemon;
     struct stub *table;
     bool scanning;
     struct removal *removals; /* under way */
-    uint8_t dropped[DROPPED_REMEMBERED][MKT_ID_BYTES];
-    unsigned dropped_next;
+    struct dropped dropped[DROPPED_SETS];
 };
 
 /* A look at all stubs, in a worker. The table may change meanwhile. */
@@ -229,6 +236,13 @@ static bool remove_file(const struct held_file *file)
            held.st_ino == there.st_ino && unlink(path) == 0;
 }
 
+static void note_dropped(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES])
+{
+    struct dropped *set = &stubs->dropped[object[0]];
+
+    memcpy(set->objects[set->next++ % DROPPED_IN_SET], object, MKT_ID_BYTES);
+}
+
 static void removal_work(uv_work_t *work)
 {
     struct removal *removal = work->data;
@@ -244,8 +258,7 @@ static void removal_done(uv_work_t *work, int status)
     (void)status;
     DL_DELETE(stubs->removals, removal);
     if (removal->removed)
-        memcpy(stubs->dropped[stubs->dropped_next++ % DROPPED_REMEMBERED], removal->file->object,
-               MKT_ID_BYTES);
+        note_dropped(stubs, removal->file->object);
     put_file(removal->file);
     free(removal);
 }
@@ -258,8 +271,8 @@ bool mkt_stubs_was_dropped(const struct mkt_stubs *stubs, const uint8_t object[M
         if (memcmp(removal->file->object, object, MKT_ID_BYTES) == 0)
             return true;
     }
-    for (unsigned i = 0; i < DROPPED_REMEMBERED; i++) {
-        if (memcmp(stubs->dropped[i], object, MKT_ID_BYTES) == 0)
+    for (unsigned i = 0; i < DROPPED_IN_SET; i++) {
+        if (memcmp(stubs->dropped[object[0]].objects[i], object, MKT_ID_BYTES) == 0)
             return true;
     }
     return false;
