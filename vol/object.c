@@ -14,7 +14,7 @@
 
 struct mkt_vol_object *mkt_vol_object_wrap(void *under, H5I_type_t type, struct mkt_vol_file *file)
 {
-    struct mkt_vol_object *object = calloc(1, sizeof(*object));
+    struct mkt_vol_object *object = mkt_vol_alloc(sizeof(*object));
     if (!object) {
         mkt_vol_fail(H5E_RESOURCE, H5E_NOSPACE, "out of memory for an object's wrapper");
         return NULL;

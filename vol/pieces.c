@@ -7,7 +7,7 @@
 
 struct mkt_vol_piece *mkt_vol_piece_create(const struct mkt_piece *piece)
 {
-    struct mkt_vol_piece *created = calloc(1, sizeof *created + mkt_piece_record_bytes(piece));
+    struct mkt_vol_piece *created = mkt_vol_alloc(sizeof *created + mkt_piece_record_bytes(piece));
 
     if (created) {
         created->record = (struct mkt_piece_record_wire *)(created + 1);
