@@ -6,6 +6,7 @@
 
 #include "core/base/hash.h"
 #include "vol/arrays_internal.h"
+#include "vol/own_types.h"
 
 #define BLOCK_ARRAYS 32
 #define ADD_AT_ONCE  16 /* pieces handed to the client in one call at a commit */
@@ -225,6 +226,17 @@ const struct mkt_array *mkt_vol_array_meta(const struct mkt_vol_array *array)
 H5D_alloc_time_t mkt_vol_array_alloc_time(const struct mkt_vol_array *array)
 {
     return (H5D_alloc_time_t)(array->meta.flags & MKT_VOL_ARRAY_ALLOC_TIME);
+}
+
+bool mkt_vol_array_has_type(const struct mkt_vol_array *array, hid_t type)
+{
+    uint32_t flag = array->meta.flags & MKT_VOL_ARRAY_OWN_TYPES;
+    struct mkt_vol_own_type own = {0};
+
+    if (flag != 0)
+        own = mkt_vol_own_type(type);
+    return flag != 0 && flag == MKT_VOL_ARRAY_OWN_TYPE(own.number) &&
+           own.bytes == array->meta.element_bytes;
 }
 
 uint64_t mkt_vol_array_generation(const struct mkt_vol_array *array)

@@ -36,6 +36,11 @@ const struct mkt_array *mkt_vol_array_meta(const struct mkt_vol_array *array);
 /* ... and that it had space when a new extent left nothing of what was written. */
 #define MKT_VOL_ARRAY_HAD_SPACE 0x4u
 H5D_alloc_time_t mkt_vol_array_alloc_time(const struct mkt_vol_array *array);
+/* ... and the number of the file's type, if it is one of HDF5's own (own_types.h). */
+#define MKT_VOL_ARRAY_OWN_TYPE(number) ((uint32_t)(number) << 8)
+#define MKT_VOL_ARRAY_OWN_TYPES        MKT_VOL_ARRAY_OWN_TYPE(0xff)
+/* True if the elements are of this type, as far as ids alone tell. */
+bool mkt_vol_array_has_type(const struct mkt_vol_array *array, hid_t type);
 /* Changes with each write of this process and each new extent. */
 uint64_t mkt_vol_array_generation(const struct mkt_vol_array *array);
 /* chunk_masks.c: a direct chunk write left these filters out; and whether it did for just these

@@ -15,6 +15,7 @@
 #include "vol/list_selection.h"
 #include "vol/native.h"
 #include "vol/object.h"
+#include "vol/own_types.h"
 #include "vol/transfer.h"
 #include "vol/virtual.h"
 #include "vol/walk.h"
@@ -36,19 +37,28 @@ struct mkt_vol_dataset {
     enum raw_data raw;
     struct mkt_vol_array *array; /* REDIRECTED */
     bool unnamed;                /* created without a link: gone at its close if it got none */
-    hid_t equal_type;            /* a predefined type that equals the file's; 0: none is known */
     struct mkt_vol_stored *stored;
 };
 
-static herr_t space_dims(hid_t space, uint32_t *rank_out, uint64_t *dims_out)
+struct extent {
+    uint32_t rank;
+    uint64_t dims[MKT_MAX_RANK];
+};
+
+static herr_t extent_read(struct extent *extent_out, hid_t space)
 {
     hsize_t dims[MKT_MAX_RANK];
     int rank = H5Sget_simple_extent_dims(space, dims, NULL);
 
     for (int d = 0; d < rank; d++)
-        dims_out[d] = dims[d];
-    *rank_out = rank < 0 ? 0 : (uint32_t)rank;
+        extent_out->dims[d] = dims[d];
+    extent_out->rank = rank < 0 ? 0 : (uint32_t)rank;
     return rank < 0 ? -1 : 0;
+}
+
+static bool is_null(const struct extent *extent, hid_t space)
+{
+    return extent->rank == 0 && H5Sget_simple_extent_type(space) == H5S_NULL;
 }
 
 /* ---- what is redirected ---- */
@@ -60,6 +70,8 @@ static bool type_is_plain(hid_t type, bool references)
 {
     bool plain = true;
 
+    if (mkt_vol_own_type(type).number != 0)
+        return true;
     switch (H5Tget_class(type)) {
     case H5T_INTEGER:
     case H5T_FLOAT:
@@ -92,13 +104,14 @@ static bool type_is_plain(hid_t type, bool references)
     }
 }
 
-static enum raw_data classify(const struct mkt_vol_file *file, hid_t type, hid_t space, hid_t dcpl)
+static enum raw_data classify(const struct mkt_vol_file *file, hid_t type, hid_t space,
+                              const struct extent *extent, hid_t dcpl)
 {
     /* Nobody makes virtual datasets by default; three questions take as long as a small write. */
     bool is_default = dcpl == H5P_DATASET_CREATE_DEFAULT;
     if (!is_default && H5Pget_layout(dcpl) == H5D_VIRTUAL)
         return RAW_VIRTUAL;
-    if (H5Sget_simple_extent_type(space) == H5S_NULL || !type_is_plain(type, file->size > 1) ||
+    if (is_null(extent, space) || !type_is_plain(type, file->size > 1) ||
         (!is_default && H5Pget_external_count(dcpl) != 0))
         return RAW_NATIVE;
     return RAW_REDIRECTED;
@@ -118,27 +131,26 @@ static herr_t decide(struct mkt_vol_object *object)
 {
     struct mkt_vol_dataset *dataset = object->dataset;
     struct mkt_vol_walk_info info;
-    uint64_t dims[MKT_MAX_RANK];
-    uint32_t rank;
+    struct extent extent;
     hid_t type = mkt_vol_native_get(object, H5VL_DATASET_GET_TYPE);
     hid_t dcpl = mkt_vol_native_get(object, H5VL_DATASET_GET_DCPL);
     hid_t space = mkt_vol_native_get(object, H5VL_DATASET_GET_SPACE);
     herr_t result = -1;
 
-    if (type < 0 || dcpl < 0 || space < 0)
+    if (type < 0 || dcpl < 0 || space < 0 || extent_read(&extent, space) < 0)
         goto done;
-    enum raw_data raw = classify(object->file, type, space, dcpl);
+    enum raw_data raw = classify(object->file, type, space, &extent, dcpl);
     /* A reader's dataset without an array was never written: native answers with fill values. */
     if (raw == RAW_REDIRECTED && !object->file->writable)
         raw = RAW_NATIVE;
     if (raw == RAW_REDIRECTED) {
-        if (mkt_vol_walk_info(object, &info) < 0 || space_dims(space, &rank, dims) < 0)
+        if (mkt_vol_walk_info(object, &info) < 0)
             goto done;
         dataset->array = mkt_vol_array_find(object->file->arrays, info.token);
         if (!dataset->array)
             dataset->array =
                 mkt_vol_array_create(object->file->arrays, info.token, (uint32_t)H5Tget_size(type),
-                                     rank, dims, alloc_time_of(dcpl), false);
+                                     extent.rank, extent.dims, alloc_time_of(dcpl), false);
         if (!dataset->array) {
             mkt_vol_fail(H5E_RESOURCE, H5E_CANTALLOC, "no memory for the description of an array");
             goto done;
@@ -162,7 +174,7 @@ herr_t mkt_vol_dataset_attach(struct mkt_vol_object *object)
 
     if (!object->file || !object->file->in_market)
         return 0;
-    struct mkt_vol_dataset *dataset = calloc(1, sizeof *dataset);
+    struct mkt_vol_dataset *dataset = mkt_vol_alloc(sizeof *dataset);
     if (!dataset)
         return mkt_vol_fail(H5E_RESOURCE, H5E_CANTALLOC, "no memory for a dataset");
     if (mkt_vol_walk_info(object, &info) < 0) {
@@ -200,21 +212,6 @@ static herr_t forget_former(struct mkt_vol_object *object)
     return 0;
 }
 
-/* HDF5's own types, which can be neither changed nor closed, that programs mostly transfer. */
-static bool is_predefined(hid_t type)
-{
-    const hid_t predefined[] = {
-        H5T_NATIVE_DOUBLE_g, H5T_NATIVE_FLOAT_g, H5T_NATIVE_INT_g,   H5T_NATIVE_LONG_g,
-        H5T_NATIVE_LLONG_g,  H5T_NATIVE_UINT_g,  H5T_NATIVE_ULONG_g, H5T_NATIVE_ULLONG_g,
-        H5T_NATIVE_SCHAR_g,  H5T_NATIVE_UCHAR_g, H5T_NATIVE_SHORT_g, H5T_NATIVE_USHORT_g,
-        H5T_IEEE_F64LE_g,    H5T_IEEE_F32LE_g,   H5T_STD_I32LE_g,    H5T_STD_I64LE_g};
-
-    for (size_t i = 0; i < sizeof(predefined) / sizeof(predefined[0]); i++)
-        if (type == predefined[i])
-            return true;
-    return false;
-}
-
 /* What a rule for datasets says of a new one, by the path that it got. */
 static uint32_t flags_by_rule(const struct mkt_vol_object *object)
 {
@@ -237,28 +234,32 @@ static uint32_t flags_by_rule(const struct mkt_vol_object *object)
 /* A new dataset takes its ordinal now, on every rank of the group alike, whether or not this rank
  * ever writes it. */
 static herr_t attach_created(struct mkt_vol_object *object, enum raw_data raw, hid_t type,
-                             hid_t space, uint32_t flags)
+                             const struct extent *extent, uint32_t flags)
 {
     struct mkt_vol_walk_info info;
-    uint64_t dims[MKT_MAX_RANK];
-    uint32_t rank;
 
-    struct mkt_vol_dataset *dataset = calloc(1, sizeof *dataset);
+    struct mkt_vol_dataset *dataset = mkt_vol_alloc(sizeof *dataset);
     if (!dataset)
         return mkt_vol_fail(H5E_RESOURCE, H5E_CANTALLOC, "no memory for a dataset");
     dataset->raw = raw;
     object->dataset = dataset;
     if (raw != RAW_REDIRECTED)
         return forget_former(object);
-    dataset->equal_type = is_predefined(type) ? type : 0;
-    if (space_dims(space, &rank, dims) < 0 || mkt_vol_walk_info(object, &info) < 0)
+    if (mkt_vol_walk_info(object, &info) < 0)
         return -1;
-    dataset->array =
-        mkt_vol_array_create(object->file->arrays, info.token, (uint32_t)H5Tget_size(type), rank,
-                             dims, flags | flags_by_rule(object), true);
+    struct mkt_vol_own_type own = mkt_vol_own_type(type);
+    uint32_t bytes = own.number != 0 ? own.bytes : (uint32_t)H5Tget_size(type);
+    flags |= MKT_VOL_ARRAY_OWN_TYPE(own.number) | flags_by_rule(object);
+    dataset->array = mkt_vol_array_create(object->file->arrays, info.token, bytes, extent->rank,
+                                          extent->dims, flags, true);
     return dataset->array ? 0
                           : mkt_vol_fail(H5E_RESOURCE, H5E_CANTALLOC,
                                          "no memory for the description of an array");
+}
+
+static bool is_type(hid_t type)
+{
+    return mkt_vol_own_type(type).number != 0 || H5Iget_type(type) == H5I_DATATYPE;
 }
 
 /* Bytes of all elements; SIZE_MAX at the most. */
@@ -298,11 +299,12 @@ void *mkt_vol_dataset_create(void *location, const H5VL_loc_params_t *loc, const
         return NULL;
     struct mkt_vol_object *parent = location;
     bool in_market = parent->file && parent->file->in_market, owned = false;
+    struct extent extent = {0};
     /* Where these aren't what they should be, native says so. */
-    enum raw_data raw =
-        in_market && H5Iget_type(type) == H5I_DATATYPE && H5Iget_type(space) == H5I_DATASPACE
-            ? classify(parent->file, type, space, dcpl)
-            : RAW_NATIVE;
+    enum raw_data raw = in_market && is_type(type) && H5Iget_type(space) == H5I_DATASPACE &&
+                                extent_read(&extent, space) >= 0
+                            ? classify(parent->file, type, space, &extent, dcpl)
+                            : RAW_NATIVE;
     uint32_t alloc_time = in_market ? alloc_time_of(dcpl) : 0;
     hid_t list = dcpl;
 
@@ -330,8 +332,10 @@ void *mkt_vol_dataset_create(void *location, const H5VL_loc_params_t *loc, const
     /* As MPI-IO does: space in a parallel file is allocated early, but for filtered data. */
     if (object->file->state->driver == MKT_VOL_DRIVER_MPIO && H5Pget_nfilters(dcpl) == 0)
         alloc_time = H5D_ALLOC_TIME_EARLY;
-    if (attach_created(object, in_market ? raw : classify(object->file, type, space, dcpl), type,
-                       space, alloc_time) < 0) {
+    /* Behind an external link. */
+    if (!in_market && extent_read(&extent, space) >= 0)
+        raw = classify(object->file, type, space, &extent, dcpl);
+    if (attach_created(object, raw, type, &extent, alloc_time) < 0) {
         mkt_vol_dataset_close(object, dxpl, NULL);
         return NULL;
     }
@@ -406,7 +410,7 @@ static herr_t transfer_begin(struct mkt_vol_transfer *transfer, struct mkt_vol_o
     if (dataset->raw != RAW_REDIRECTED)
         return 0;
     /* Not kept between calls: the application's object counts would show it. */
-    transfer->owns_type = transfer->mem_type != dataset->equal_type;
+    transfer->owns_type = !mkt_vol_array_has_type(dataset->array, transfer->mem_type);
     transfer->file_type = transfer->owns_type ? mkt_vol_native_get(object, H5VL_DATASET_GET_TYPE)
                                               : transfer->mem_type;
     transfer->dataset = object;
@@ -650,8 +654,7 @@ herr_t mkt_vol_dataset_specific(void *dataset, H5VL_dataset_specific_args_t *arg
                                 void **request)
 {
     struct mkt_vol_object *object = dataset;
-    uint64_t dims[MKT_MAX_RANK];
-    uint32_t rank;
+    struct extent extent;
 
     if (!mkt_vol_object_usable(object))
         return -1;
@@ -668,9 +671,9 @@ herr_t mkt_vol_dataset_specific(void *dataset, H5VL_dataset_specific_args_t *arg
     hid_t space = mkt_vol_native_get(object, H5VL_DATASET_GET_SPACE);
     if (space < 0)
         return -1;
-    herr_t result = space_dims(space, &rank, dims);
+    herr_t result = extent_read(&extent, space);
     H5Sclose(space);
-    return result < 0 ? -1 : resize(object, dims);
+    return result < 0 ? -1 : resize(object, extent.dims);
 }
 
 /* Native would answer of the empty dataset in the image, which isn't the truth. False: it may. */

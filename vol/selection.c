@@ -14,18 +14,28 @@ static uint64_t elements_in(uint32_t rank, const uint64_t *dims)
     return elements;
 }
 
+static bool is_whole(const struct mkt_vol_selection *selection)
+{
+    for (uint32_t d = 0; d < selection->rank; d++) {
+        const struct mkt_dim *dim = &selection->slab.dim[d];
+
+        if (dim->start != 0 || dim->count != 1 || dim->block != selection->dims[d])
+            return false;
+    }
+    return true;
+}
+
+/* Of a valid one. */
 static herr_t read_regular(struct mkt_vol_selection *selection, hid_t space)
 {
     hsize_t start[MKT_MAX_RANK], stride[MKT_MAX_RANK], count[MKT_MAX_RANK], block[MKT_MAX_RANK];
     hsize_t low[MKT_MAX_RANK], high[MKT_MAX_RANK];
 
-    /* The bounds include the selection's offset (H5Soffset_simple), the hyperslab doesn't. */
-    if (H5Sget_regular_hyperslab(space, start, stride, count, block) < 0 ||
-        H5Sget_select_bounds(space, low, high) < 0)
+    if (H5Sget_regular_hyperslab(space, start, stride, count, block) < 0)
         return -1;
     selection->slab.rank = selection->rank;
     for (uint32_t d = 0; d < selection->rank; d++)
-        selection->slab.dim[d] = (struct mkt_dim){low[d], stride[d], count[d], block[d]};
+        selection->slab.dim[d] = (struct mkt_dim){start[d], stride[d], count[d], block[d]};
     /* HDF5 1.14 joins some unions into a slab of fewer elements than it counts. */
     if (mkt_slab_elements(&selection->slab) != selection->elements)
         return mkt_vol_fail(
@@ -33,6 +43,14 @@ static herr_t read_regular(struct mkt_vol_selection *selection, hid_t space)
             "HDF5 describes the union of hyperslabs wrongly; select it in another way");
     mkt_slab_normalise(&selection->slab);
     selection->regular = true;
+    if (is_whole(selection))
+        return 0;
+    /* The bounds include the selection's offset (H5Soffset_simple), the hyperslab doesn't. (Of a
+     * valid selection of everything there is none.) */
+    if (H5Sget_select_bounds(space, low, high) < 0)
+        return -1;
+    for (uint32_t d = 0; d < selection->rank; d++)
+        selection->slab.dim[d].start = low[d];
     return 0;
 }
 
@@ -118,20 +136,21 @@ herr_t mkt_vol_selection_read(struct mkt_vol_selection *selection_out, hid_t spa
     H5S_class_t class = rank == 0 ? H5Sget_simple_extent_type(space) : H5S_SIMPLE;
     if (class == H5S_NULL)
         return 0;
-    hssize_t points = H5Sget_select_npoints(space);
-    if (rank < 0 || points < 0 || (class == H5S_SIMPLE && rank == 0))
+    if (rank < 0 || (class == H5S_SIMPLE && rank == 0))
         return mkt_vol_fail(H5E_DATASPACE, H5E_BADVALUE, "the dataspace given has no extent");
-    H5S_sel_type type = H5Sget_select_type(space);
-    if (type != H5S_SEL_ALL && points > 0 && H5Sselect_valid(space) <= 0)
-        return mkt_vol_fail(H5E_DATASPACE, H5E_BADRANGE, "selection + offset not within extent");
     for (int d = 0; d < rank; d++)
         extent[d] = dims[d];
-
-    if (type == H5S_SEL_ALL && points > 0) {
+    H5S_sel_type type = H5Sget_select_type(space);
+    if (type == H5S_SEL_ALL && elements_in((uint32_t)rank, extent) > 0) {
         mkt_vol_selection_whole(selection_out, (uint32_t)rank, extent);
         selection_out->space = space;
         return 0;
     }
+    hssize_t points = H5Sget_select_npoints(space);
+    if (points < 0)
+        return -1;
+    if (points > 0 && H5Sselect_valid(space) <= 0)
+        return mkt_vol_fail(H5E_DATASPACE, H5E_BADRANGE, "selection + offset not within extent");
     selection_out->rank = (uint32_t)rank;
     selection_out->elements = (uint64_t)points;
     memcpy(selection_out->dims, extent, (size_t)rank * sizeof *extent);

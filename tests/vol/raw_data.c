@@ -460,6 +460,180 @@ static void other_extents_verify(hid_t file)
     H5Dclose(dataset);
 }
 
+/* ---- HDF5's own number types, by every id that they have ---- */
+
+#define NUMBERS   6
+#define IDS_MAX   48
+#define IDS_COUNT 46
+
+/* Filled at run time: the ids are variables. */
+static int number_types(hid_t ids[IDS_MAX])
+{
+    const hid_t all[] = {
+        H5T_NATIVE_SCHAR,      H5T_NATIVE_UCHAR,       H5T_NATIVE_SHORT,  H5T_NATIVE_USHORT,
+        H5T_NATIVE_INT,        H5T_NATIVE_UINT,        H5T_NATIVE_LONG,   H5T_NATIVE_ULONG,
+        H5T_NATIVE_LLONG,      H5T_NATIVE_ULLONG,      H5T_NATIVE_FLOAT,  H5T_NATIVE_DOUBLE,
+        H5T_NATIVE_INT8,       H5T_NATIVE_UINT8,       H5T_NATIVE_INT16,  H5T_NATIVE_UINT16,
+        H5T_NATIVE_INT32,      H5T_NATIVE_UINT32,      H5T_NATIVE_INT64,  H5T_NATIVE_UINT64,
+        H5T_STD_I8LE,          H5T_STD_U8LE,           H5T_STD_I16LE,     H5T_STD_U16LE,
+        H5T_STD_I32LE,         H5T_STD_U32LE,          H5T_STD_I64LE,     H5T_STD_U64LE,
+        H5T_STD_I8BE,          H5T_STD_U8BE,           H5T_STD_I16BE,     H5T_STD_U16BE,
+        H5T_STD_I32BE,         H5T_STD_U32BE,          H5T_STD_I64BE,     H5T_STD_U64BE,
+        H5T_IEEE_F32LE,        H5T_IEEE_F64LE,         H5T_IEEE_F32BE,    H5T_IEEE_F64BE,
+        H5T_NATIVE_HADDR,      H5T_NATIVE_HSIZE,       H5T_NATIVE_HSSIZE, H5T_NATIVE_B8,
+        H5T_NATIVE_INT_FAST16, H5T_NATIVE_UINT_LEAST32};
+
+    _Static_assert(sizeof all / sizeof *all == IDS_COUNT, "all ids");
+    memcpy(ids, all, sizeof all);
+    return IDS_COUNT;
+}
+
+/* The numbers 1 to 6 as elements of that type, made by HDF5 itself. */
+static void numbers_as(hid_t type, void *elements)
+{
+    signed char numbers[8 * NUMBERS] = {1, 2, 3, 4, 5, 6};
+
+    if (H5Tget_class(type) == H5T_BITFIELD) {
+        memcpy(elements, numbers, NUMBERS);
+        return;
+    }
+    MUST(H5Tconvert(H5T_NATIVE_SCHAR, type, NUMBERS, numbers, NULL, H5P_DEFAULT));
+    memcpy(elements, numbers, NUMBERS * H5Tget_size(type));
+}
+
+static void own_types_write(hid_t file)
+{
+    hid_t ids[IDS_MAX], group, space, dataset;
+    hsize_t six = NUMBERS;
+    char name[16];
+    long long elements[NUMBERS];
+
+    MUST(group = H5Gcreate2(file, scenario, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    space = H5Screate_simple(1, &six, NULL);
+    for (int t = number_types(ids); t-- > 0;) {
+        snprintf(name, sizeof name, "%d", t);
+        MUST(dataset =
+                 H5Dcreate2(group, name, ids[t], space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+        numbers_as(ids[t], elements);
+        MUST(H5Dwrite(dataset, ids[t], H5S_ALL, H5S_ALL, H5P_DEFAULT, elements));
+        H5Dclose(dataset);
+    }
+    H5Sclose(space);
+    H5Gclose(group);
+}
+
+/* Each dataset as each type. */
+static void own_types_verify(hid_t file)
+{
+    hid_t ids[IDS_MAX], group, dataset, copy;
+    char name[16];
+    long long expected[NUMBERS], got[NUMBERS];
+    int count = number_types(ids);
+
+    MUST(group = H5Gopen2(file, scenario, H5P_DEFAULT));
+    for (int t = 0; t < count; t++) {
+        snprintf(name, sizeof name, "%d", t);
+        MUST(dataset = H5Dopen2(group, name, H5P_DEFAULT));
+        for (int m = 0; m < count; m++) {
+            if ((H5Tget_class(ids[t]) == H5T_BITFIELD) != (H5Tget_class(ids[m]) == H5T_BITFIELD))
+                continue;
+            numbers_as(ids[m], expected);
+            memset(got, 0, sizeof got);
+            MUST(H5Dread(dataset, ids[m], H5S_ALL, H5S_ALL, H5P_DEFAULT, got));
+            CHECK(memcmp(got, expected, NUMBERS * H5Tget_size(ids[m])) == 0);
+        }
+        copy = H5Tcopy(ids[t]);
+        numbers_as(ids[t], expected);
+        memset(got, 0, sizeof got);
+        MUST(H5Dread(dataset, copy, H5S_ALL, H5S_ALL, H5P_DEFAULT, got));
+        CHECK(memcmp(got, expected, NUMBERS * H5Tget_size(ids[t])) == 0);
+        H5Tclose(copy);
+        H5Dclose(dataset);
+    }
+    H5Gclose(group);
+}
+
+/* ---- hyperslabs that select everything ---- */
+
+#define SIDE 12
+
+/* In several ways; the last have an offset that leads out of the extent. */
+static void whole_selections(hid_t dataset, bool write, int *values)
+{
+    const hsize_t start[2] = {0, 0}, dims[2] = {SIDE, SIDE}, unit[2] = {1, 1};
+    const hsize_t thirds[2] = {4, 3}, counts[2] = {3, 4}, half[2] = {SIDE / 2, SIDE};
+    const hsize_t lower[2] = {SIDE / 2, 0};
+    const hssize_t out[2] = {1, 0}, back[2] = {0, -1};
+
+    for (int way = 0; way < 7; way++) {
+        hid_t space = H5Screate_simple(2, dims, NULL);
+
+        switch (way) {
+        case 1:
+            MUST(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, unit, dims, unit));
+            break;
+        case 2:
+            MUST(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, thirds, counts, thirds));
+            break;
+        case 3:
+            MUST(H5Sselect_hyperslab(space, H5S_SELECT_SET, lower, NULL, half, NULL));
+            MUST(H5Sselect_hyperslab(space, H5S_SELECT_OR, start, NULL, half, NULL));
+            break;
+        case 4: /* half of it, moved to the other half */
+            MUST(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, half, NULL));
+            MUST(H5Soffset_simple(space, (const hssize_t[]){SIDE / 2, 0}));
+            break;
+        case 5:
+        case 6:
+            MUST(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, dims, NULL));
+            MUST(H5Soffset_simple(space, way == 5 ? out : back));
+            break;
+        default:
+            MUST(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, dims, NULL));
+        }
+        int places = way == 4 ? SIDE * SIDE / 2 : SIDE * SIDE, got[SIDE * SIDE];
+        hid_t memory = H5Screate_simple(1, &(hsize_t){(hsize_t)places}, NULL);
+        int first = way == 4 ? SIDE * SIDE / 2 : 0;
+        herr_t result;
+        H5E_BEGIN_TRY
+        {
+            result = write ? H5Dwrite(dataset, H5T_NATIVE_INT, memory, space, H5P_DEFAULT,
+                                      values + first)
+                           : H5Dread(dataset, H5T_NATIVE_INT, memory, space, H5P_DEFAULT, got);
+        }
+        H5E_END_TRY
+        CHECK((result >= 0) == (way < 5));
+        if (!write && way < 5)
+            CHECK(memcmp(got, values + first, (size_t)places * sizeof(int)) == 0);
+        H5Sclose(memory);
+        H5Sclose(space);
+    }
+}
+
+static void whole_write(hid_t file)
+{
+    hsize_t dims[2] = {SIDE, SIDE};
+    int values[SIDE * SIDE];
+    hid_t dataset = dataset_new(file, H5T_STD_I32LE, 2, dims, NULL, NULL, NULL);
+
+    for (int i = 0; i < SIDE * SIDE; i++)
+        values[i] = 7 * i + 1;
+    whole_selections(dataset, true, values);
+    H5Dclose(dataset);
+}
+
+static void whole_verify(hid_t file)
+{
+    int values[SIDE * SIDE];
+    hid_t dataset;
+
+    MUST(dataset = H5Dopen2(file, scenario, H5P_DEFAULT));
+    for (int i = 0; i < SIDE * SIDE; i++)
+        values[i] = 7 * i + 1;
+    whole_selections(dataset, false, values);
+    H5Dclose(dataset);
+}
+
 /* ---- scalars, strings, object references, variable-length data, compact and null datasets ---- */
 
 static void kinds_write(hid_t file)
@@ -743,6 +917,8 @@ static const struct {
     {"small", small_write, small_verify},
     {"points", points_write, points_verify},
     {"other_extents", other_extents_write, other_extents_verify},
+    {"own_types", own_types_write, own_types_verify},
+    {"whole", whole_write, whole_verify},
     {"kinds", kinds_write, kinds_verify},
     {"copies", copies_write, copies_verify},
     {"members", members_write, members_verify},
