@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "core/base/memfd.h"
 #include "media/medium.h"
+
+#include "core/base/memfd.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -296,6 +296,9 @@ enum mkt_status mkt_client_add(struct mkt_client *client, uint64_t file,
                                const struct mkt_array *array, const struct mkt_piece *pieces,
                                uint32_t count, bool acknowledge, uint64_t *first_stamp_out,
                                struct mkt_error *error);
+/* What is queued leaves now if that costs little, so that the daemon works on it meanwhile. What
+ * fails shows at the next call. */
+void mkt_client_push(struct mkt_client *client);
 enum mkt_status mkt_client_touch(struct mkt_client *client, uint64_t file, uint64_t identity,
                                  uint64_t stamp, bool *superseded_out, struct mkt_error *error);
 /* The group's pieces of one array; *index_out stays valid until mkt_client_unreserve(extent). */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What goes into a file: pieces while it is written, image and arrays when it is closed. One-way
- * messages are collected and leave with the next one that wants an answer, in one system call.
+ * messages are collected and leave with the next one that wants an answer, in one system call, or
+ * when there is something else to do meanwhile.
  */
 #include "core/base/fault.h"
 #include "core/client/internal.h"
@@ -83,6 +84,13 @@ enum mkt_status mkt_client_add(struct mkt_client *client, uint64_t file,
     if (status == MKT_OK && first_stamp_out != NULL)
         *first_stamp_out = acknowledge ? first : 0;
     return status;
+}
+
+void mkt_client_push(struct mkt_client *client)
+{
+    struct mkt_error error;
+    if (mkt_client_check(client, &error) == MKT_OK)
+        (void)!mkt_link_push(&client->link, &error);
 }
 
 enum mkt_status mkt_client_touch(struct mkt_client *client, uint64_t file, uint64_t identity,

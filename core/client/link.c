@@ -24,6 +24,7 @@
 #define SPIN_LOOKS      64 /* into the mailbox, for one into the socket */
 #define IN_FIRST_BYTES  8192
 #define OUT_FIRST_BYTES 4096
+#define PUSHED_BYTES    4096       /* of frames that are worth a call of the kernel */
 #define KEPT_MAX_BYTES  (1u << 20) /* of frames that may not have been handled */
 #define RESUME_MS       30000u     /* to come back to a daemon */
 #define RESUME_PAUSE_MS 20
@@ -626,6 +627,16 @@ static enum mkt_status make_room(struct mkt_link *link, struct mkt_error *error)
 {
     struct mkt_msg reply, ping = {.type = MKT_MSG_QUERY, .query = {.what = MKT_QUERY_STATUS}};
     return mkt_link_request(link, &ping, -1, MKT_MSG_ANSWER, &MKT_WAIT_REPLY, &reply, NULL, error);
+}
+
+enum mkt_status mkt_link_push(struct mkt_link *link, struct mkt_error *error)
+{
+    enum mkt_status status = MKT_OK;
+    if (mkt_link_unsent(link) > 0)
+        status = check_stream(link, error);
+    if (status != MKT_OK || post_all(link) || mkt_link_unsent(link) < PUSHED_BYTES)
+        return status;
+    return send_all(link, error);
 }
 
 enum mkt_status mkt_link_flush(struct mkt_link *link, struct mkt_error *error)

@@ -80,6 +80,9 @@ static inline size_t mkt_link_unsent(const struct mkt_link *link)
 }
 /* Makes a broken stream anew. MKT_PEER_DOWN, MKT_TIMED_OUT: it is lost. */
 enum mkt_status mkt_link_resume(struct mkt_link *link, struct mkt_error *error);
+/* Sends what waits if that costs little for what it is, so that the daemon works on it meanwhile.
+ */
+enum mkt_status mkt_link_push(struct mkt_link *link, struct mkt_error *error);
 /* Sends what waits; blocks while the socket is full. */
 enum mkt_status mkt_link_flush(struct mkt_link *link, struct mkt_error *error);
 

@@ -5,6 +5,7 @@
 #include "core/geometry/rtree.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,12 +101,21 @@ static int compare_u64(uint64_t a, uint64_t b)
     return a < b ? -1 : a > b;
 }
 
+/* A token's place in the order of memcmp, and what tells arrays without one apart. */
+struct token_key {
+    uint64_t high, low, identity;
+    uint64_t position; /* of the array */
+};
+
 static int compare_tokens(const void *a, const void *b)
 {
-    const struct built_array *x = a, *y = b;
-    int order = memcmp(x->about.token, y->about.token, MKT_TOKEN_BYTES);
+    const struct token_key *x = a, *y = b;
 
-    return order ? order : compare_u64(x->about.identity, y->about.identity);
+    if (x->high != y->high)
+        return x->high < y->high ? -1 : 1;
+    if (x->low != y->low)
+        return x->low < y->low ? -1 : 1;
+    return compare_u64(x->identity, y->identity);
 }
 
 struct identity_key {
@@ -310,6 +320,35 @@ static void place_parts(const struct mkt_index_builder *builder,
     header->total_bytes = at + mkt_index_sums_bytes(at - header->pieces_offset);
 }
 
+/* By their tokens. Keys are sorted, and the arrays, which are large, moved once. */
+static enum mkt_status sort_arrays(struct mkt_index_builder *builder)
+{
+    const uint64_t count = builder->array_count;
+    struct token_key *keys = malloc((count + 1) * sizeof(*keys));
+    struct built_array *sorted = malloc((count + 1) * sizeof(*sorted));
+
+    if (!keys || !sorted) {
+        free(keys);
+        free(sorted);
+        return MKT_NO_MEMORY;
+    }
+    _Static_assert(MKT_TOKEN_BYTES == 2 * sizeof(uint64_t), "a token is two words");
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t word[2];
+        memcpy(word, builder->arrays[i].about.token, sizeof(word));
+        keys[i] = (struct token_key){be64toh(word[0]), be64toh(word[1]),
+                                     builder->arrays[i].about.identity, i};
+    }
+    qsort(keys, count, sizeof(*keys), compare_tokens);
+    for (uint64_t i = 0; i < count; i++)
+        sorted[i] = builder->arrays[keys[i].position];
+    free(keys);
+    free(builder->arrays);
+    builder->arrays = sorted;
+    builder->array_capacity = count + 1;
+    return MKT_OK;
+}
+
 enum mkt_status mkt_index_builder_finish(struct mkt_index_builder *builder, void **bytes_out,
                                          uint64_t *length_out)
 {
@@ -317,15 +356,16 @@ enum mkt_status mkt_index_builder_finish(struct mkt_index_builder *builder, void
                                            .arrays = (uint32_t)builder->array_count};
     const uint64_t count = builder->array_count;
     struct mkt_index_array_disk *entries = malloc((count + 1) * sizeof(*entries));
-    enum mkt_status status = MKT_NO_MEMORY;
 
     if (!entries)
         return MKT_NO_MEMORY;
     /* From here on no pieces may follow: the arrays change places. */
-    if (count > 0)
-        qsort(builder->arrays, count, sizeof(*builder->arrays), compare_tokens);
+    enum mkt_status status = sort_arrays(builder);
+    if (status != MKT_OK)
+        goto err_free_entries;
     place_parts(builder, entries, &header);
     uint8_t *bytes = calloc(1, header.total_bytes);
+    status = MKT_NO_MEMORY;
     if (!bytes)
         goto err_free_entries;
     memcpy(bytes, &header, sizeof(header));

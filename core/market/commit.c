@@ -53,13 +53,22 @@ static int compare_identities(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* As clients list them. */
+static bool rises(const struct mkt_array *listed, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++)
+        if (listed[i].identity <= listed[i - 1].identity)
+            return false;
+    return true;
+}
+
 /* An identity that is listed twice would have its pieces in the version twice. */
 static enum mkt_status check_listed(const struct group *group, struct mkt_error *error)
 {
     enum mkt_status status = MKT_OK;
     uint64_t *identity;
 
-    if (group->listed_count < 2)
+    if (rises(group->listed, group->listed_count))
         return MKT_OK;
     identity = malloc(group->listed_count * sizeof(*identity));
     if (!identity)
