@@ -15,7 +15,6 @@
 struct mkt_vol_own_type {
     uint32_t number, bytes;
 };
-#define MKT_VOL_OWN_TYPES_MAX 255u
 
 struct mkt_vol_own_type mkt_vol_own_type(hid_t type);
 

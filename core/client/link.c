@@ -223,7 +223,6 @@ static bool post_all(struct mkt_link *link)
         !mkt_mail_post(&link->mailbox->requests, link->out + link->out_sent, bytes))
         return false;
     link->out_sent = link->out_bytes;
-    link->posts++;
     return true;
 }
 
@@ -284,6 +283,7 @@ static bool has_mail(const struct mkt_link *link)
 
 static bool take_mail(struct mkt_link *link)
 {
+    _Static_assert(IN_FIRST_BYTES >= MKT_MAIL_BYTES, "any mail fits into the buffer");
     if (!has_mail(link))
         return false;
     link->in_bytes = mkt_mail_take(&link->mailbox->replies, link->in);

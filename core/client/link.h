@@ -38,7 +38,6 @@ struct mkt_link {
     uint64_t next_request, round_trips;
     uint64_t answered, in_socket; /* the last request that was answered; that the socket took */
     struct mkt_mailbox *mailbox;  /* NULL: none */
-    uint64_t posts;               /* that went through it */
     uint8_t *in, *out;
     size_t in_capacity, in_bytes, in_used; /* in_used: bytes of the frame handed out last */
     size_t out_capacity, out_bytes;

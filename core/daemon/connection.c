@@ -178,7 +178,6 @@ void mkt_connection_send_error(struct mkt_connection *connection, uint64_t reque
 /* A buffer of so many bytes, or for a whole frame where its length is known. */
 static bool make_room(struct mkt_connection *connection, size_t wanted)
 {
-
     if (connection->in_bytes >= sizeof(struct mkt_frame_wire)) {
         struct mkt_frame_wire head;
         memcpy(&head, connection->in, sizeof(head));
@@ -302,9 +301,15 @@ static void take_frames(struct mkt_connection *connection)
     }
 }
 
+/* As of its socket, nothing is taken from a client that doesn't read its replies. */
+static bool is_paused(const struct mkt_connection *connection)
+{
+    return connection->out_bytes > MKT_CONNECTION_OUT_PAUSE;
+}
+
 static bool take_mail(struct mkt_connection *connection)
 {
-    if (!connection->mailbox || connection->doomed ||
+    if (!connection->mailbox || connection->doomed || is_paused(connection) ||
         !mkt_mail_waits(&connection->mailbox->requests) ||
         !make_room(connection, connection->in_bytes + MKT_MAIL_BYTES))
         return false;
@@ -318,7 +323,6 @@ static bool take_mail(struct mkt_connection *connection)
  * all there is, unless it has to be certain. */
 static void read_some(struct mkt_connection *connection, size_t budget)
 {
-    take_mail(connection);
     while (!connection->doomed && make_room(connection, IN_FIRST_BYTES)) {
         size_t room = connection->in_capacity - connection->in_bytes;
         ssize_t n = receive(connection);
@@ -351,6 +355,7 @@ static void on_ready(uv_poll_t *poll, int status, int events)
         mkt_connection_doom(connection, uv_strerror(status));
     if (events & UV_WRITABLE)
         flush(connection);
+    take_mail(connection);
     if (events & (UV_READABLE | UV_DISCONNECT))
         read_some(connection, MKT_CONNECTION_READ_BYTES);
     go_on(connection);
@@ -362,7 +367,7 @@ static void watch(struct mkt_connection *connection)
 
     if (connection->closed || connection->handles == 0)
         return;
-    if (connection->out_bytes <= MKT_CONNECTION_OUT_PAUSE)
+    if (!is_paused(connection))
         events |= UV_READABLE;
     if (connection->out_first)
         events |= UV_WRITABLE;
@@ -388,9 +393,7 @@ bool mkt_connection_look(struct mkt_connection *connection, bool looks)
 
 bool mkt_connection_take_mail(struct mkt_connection *connection)
 {
-    /* As of its socket: nothing from a client that doesn't read. */
-    if (connection->closed || connection->out_bytes > MKT_CONNECTION_OUT_PAUSE ||
-        !take_mail(connection))
+    if (connection->closed || !take_mail(connection))
         return false;
     go_on(connection);
     return true;
@@ -425,6 +428,7 @@ static void on_death(uv_poll_t *poll, int status, int events)
     uv_poll_stop(poll);
     connection->dead = true;
     if (!connection->closed) {
+        take_mail(connection);
         read_some(connection, SIZE_MAX);
         mkt_connection_doom(connection, "its process has ended");
         mkt_connection_close(connection);
