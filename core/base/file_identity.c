@@ -2,8 +2,14 @@
 #include "core/base/file_identity.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#define REMOVE_TRIES    1000
+#define REMOVE_PAUSE_NS 1000000
 
 static uint64_t in_ns(const struct statx_timestamp *time)
 {
@@ -39,4 +45,28 @@ int mkt_file_look_through(const char *path, struct mkt_file_identity *file_out, 
 int mkt_file_look_fd(int fd, struct mkt_file_identity *file_out, uint32_t *mode_out)
 {
     return look(fd, "", AT_EMPTY_PATH, file_out, mode_out);
+}
+
+/* False: it can't be had, as on some network file systems. */
+static bool lock(int fd)
+{
+    for (int tries = 0; tries < REMOVE_TRIES; tries++) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+            return true;
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return false;
+        nanosleep(&(struct timespec){.tv_nsec = REMOVE_PAUSE_NS}, NULL);
+    }
+    return false;
+}
+
+bool mkt_file_remove(int fd, const char *path)
+{
+    struct stat held, there;
+    bool locked = lock(fd);
+    bool removed = fstat(fd, &held) == 0 && lstat(path, &there) == 0 &&
+                   held.st_dev == there.st_dev && held.st_ino == there.st_ino && unlink(path) == 0;
+    if (locked)
+        flock(fd, LOCK_UN);
+    return removed;
 }

@@ -21,6 +21,11 @@ int mkt_file_look(const char *path, struct mkt_file_identity *file_out, uint32_t
 int mkt_file_look_through(const char *path, struct mkt_file_identity *file_out, uint32_t *mode_out);
 int mkt_file_look_fd(int fd, struct mkt_file_identity *file_out, uint32_t *mode_out);
 
+/* Removes the name of an open file where it still leads to it. Of all who do it in this way only
+ * one is at it, so that none takes away what was put there after another had removed the file. Who
+ * holds a lock on it is waited for a second. False: something else is there, or nothing. */
+bool mkt_file_remove(int fd, const char *path);
+
 /* The same inode, whatever was written to it meanwhile. */
 static inline bool mkt_file_same(const struct mkt_file_identity *a,
                                  const struct mkt_file_identity *b)

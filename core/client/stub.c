@@ -109,14 +109,22 @@ enum mkt_status mkt_stub_ensure(struct mkt_place *place, const uint8_t market[MK
     return MKT_OK;
 }
 
+/* The daemon may be removing it, too, and another program have made one anew since. */
 void mkt_stub_remove(const struct mkt_place *place)
 {
+    struct mkt_file_identity there;
     struct mkt_place now;
+    uint32_t mode;
     struct mkt_error error;
     if (mkt_place_init(&now, place->real, &error) != MKT_OK)
         return;
+    int fd = -1;
     if (now.kind == MKT_PLACE_STUB && mkt_place_equal(&now, place))
-        unlink(now.real);
+        fd = open(now.real, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (fd >= 0 && mkt_file_look_fd(fd, &there, &mode) == 0 && mkt_file_same(&there, &now.file))
+        mkt_file_remove(fd, now.real);
+    if (fd >= 0)
+        close(fd);
     mkt_place_fini(&now);
 }
 

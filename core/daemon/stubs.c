@@ -227,13 +227,9 @@ static bool path_of(int fd, char *path_out, size_t capacity)
 static bool remove_file(const struct held_file *file)
 {
     char path[PATH_MAX];
-    struct stat held, there;
-    int fd = file->fd;
 
-    if (!is_our_stub(file) || !path_of(fd, path, sizeof(path)))
-        return false;
-    return fstat(fd, &held) == 0 && lstat(path, &there) == 0 && held.st_dev == there.st_dev &&
-           held.st_ino == there.st_ino && unlink(path) == 0;
+    return is_our_stub(file) && path_of(file->fd, path, sizeof(path)) &&
+           mkt_file_remove(file->fd, path);
 }
 
 static void note_dropped(struct mkt_stubs *stubs, const uint8_t object[MKT_ID_BYTES])
