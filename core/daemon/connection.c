@@ -282,16 +282,24 @@ static size_t take_frame(struct mkt_connection *connection, const uint8_t *bytes
     return sizeof(head) + head.bytes;
 }
 
-static void take_frames(struct mkt_connection *connection)
+/* Hands whole frames on. The bytes they took. */
+static size_t take_whole(struct mkt_connection *connection, const uint8_t *bytes, size_t length)
 {
     size_t at = 0;
 
     while (!connection->doomed) {
-        size_t taken = take_frame(connection, connection->in + at, connection->in_bytes - at);
+        size_t taken = take_frame(connection, bytes + at, length - at);
         if (taken == 0)
             break;
         at += taken;
     }
+    return at;
+}
+
+static void take_frames(struct mkt_connection *connection)
+{
+    size_t at = take_whole(connection, connection->in, connection->in_bytes);
+
     connection->in_bytes -= at;
     memmove(connection->in, connection->in + at, connection->in_bytes);
     if (connection->in_bytes == 0 && connection->in_capacity > IN_KEPT_BYTES) {
@@ -301,22 +309,19 @@ static void take_frames(struct mkt_connection *connection)
     }
 }
 
-/* As of its socket, nothing is taken from a client that doesn't read its replies. */
-static bool is_paused(const struct mkt_connection *connection)
-{
-    return connection->out_bytes > MKT_CONNECTION_OUT_PAUSE;
-}
-
+/* Mail is older than any frame that isn't handled yet, also if it is here already: it was posted
+ * when all that had gone into the socket was answered. False: there is none. */
 static bool take_mail(struct mkt_connection *connection)
 {
-    if (!connection->mailbox || connection->doomed || is_paused(connection) ||
-        !mkt_mail_waits(&connection->mailbox->requests) ||
-        !make_room(connection, connection->in_bytes + MKT_MAIL_BYTES))
+    static uint64_t mail[MKT_MAIL_BYTES / sizeof(uint64_t)]; /* the loop's thread alone is here */
+
+    if (!connection->mailbox || connection->doomed ||
+        !mkt_mail_waits(&connection->mailbox->requests))
         return false;
-    connection->in_bytes +=
-        mkt_mail_take(&connection->mailbox->requests, connection->in + connection->in_bytes);
-    take_frames(connection);
-    return true;
+    size_t bytes = mkt_mail_take(&connection->mailbox->requests, mail);
+    if (take_whole(connection, (const uint8_t *)mail, bytes) < bytes && !connection->doomed)
+        mkt_connection_doom(connection, "its mail isn't whole");
+    return bytes > 0;
 }
 
 /* Reads until there is no more or the budget is used up. Less than there was room for is taken for
@@ -326,6 +331,7 @@ static void read_some(struct mkt_connection *connection, size_t budget)
     while (!connection->doomed && make_room(connection, IN_FIRST_BYTES)) {
         size_t room = connection->in_capacity - connection->in_bytes;
         ssize_t n = receive(connection);
+        take_mail(connection);
         if (n == 0)
             mkt_connection_doom(connection, "end of file");
         if (n <= 0)
@@ -355,7 +361,6 @@ static void on_ready(uv_poll_t *poll, int status, int events)
         mkt_connection_doom(connection, uv_strerror(status));
     if (events & UV_WRITABLE)
         flush(connection);
-    take_mail(connection);
     if (events & (UV_READABLE | UV_DISCONNECT))
         read_some(connection, MKT_CONNECTION_READ_BYTES);
     go_on(connection);
@@ -367,7 +372,7 @@ static void watch(struct mkt_connection *connection)
 
     if (connection->closed || connection->handles == 0)
         return;
-    if (!is_paused(connection))
+    if (connection->out_bytes <= MKT_CONNECTION_OUT_PAUSE)
         events |= UV_READABLE;
     if (connection->out_first)
         events |= UV_WRITABLE;
@@ -428,7 +433,6 @@ static void on_death(uv_poll_t *poll, int status, int events)
     uv_poll_stop(poll);
     connection->dead = true;
     if (!connection->closed) {
-        take_mail(connection);
         read_some(connection, SIZE_MAX);
         mkt_connection_doom(connection, "its process has ended");
         mkt_connection_close(connection);

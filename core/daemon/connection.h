@@ -49,8 +49,9 @@ struct mkt_connection {
     bool greeted;     /* the owner took its HELLO */
     bool is_bare;     /* it is closed, and its process has no part in shared memory any more */
     char program[256];
-    uint32_t pid; /* as the client sees itself; for people */
-    char *answer; /* of the last query, for its later parts */
+    uint32_t pid;          /* as the client sees itself; for people */
+    uint64_t last_request; /* numbers rise */
+    char *answer;          /* of the last query, for its later parts */
     size_t answer_bytes;
 
     /* its own */

@@ -398,6 +398,18 @@ static void handle_greeted(struct mkt_daemon *daemon, struct mkt_connection *con
     }
 }
 
+/* The number of a CANCEL is another request's, that of a MAILBOX the new stream's. */
+static bool is_in_order(struct mkt_connection *connection, const struct mkt_msg *message)
+{
+    if (message->request == 0 || message->type == MKT_MSG_CANCEL ||
+        message->type == MKT_MSG_MAILBOX)
+        return true;
+    if (message->request <= connection->last_request)
+        return false;
+    connection->last_request = message->request;
+    return true;
+}
+
 static void on_frame(void *context, struct mkt_connection *connection,
                      const struct mkt_frame_wire *head, const void *payload, int fd)
 {
@@ -406,6 +418,8 @@ static void on_frame(void *context, struct mkt_connection *connection,
 
     if (mkt_msg_decode(head, payload, &message) != MKT_OK)
         refuse(connection, head->request, "a message that can't be read");
+    else if (connection->greeted && !is_in_order(connection, &message))
+        refuse(connection, message.request, "a message that comes out of order");
     else if (connection->greeted)
         handle_greeted(daemon, connection, &message, &fd);
     else if (message.type == MKT_MSG_HELLO)

@@ -50,10 +50,10 @@ void mkt_mailbox_unmap(struct mkt_mailbox *box);
  */
 bool mkt_mail_post(struct mkt_mail_slot *slot, const void *bytes, size_t length);
 
-/* Something is there; costs one load. */
+/* Something is there; costs one load. (Ordered, since the last look follows mkt_mail_look.) */
 static inline bool mkt_mail_waits(struct mkt_mail_slot *slot)
 {
-    return atomic_load_explicit(&slot->state, memory_order_relaxed) != 0;
+    return atomic_load(&slot->state) != 0;
 }
 
 /* Copies a post out (capacity: at least MKT_MAIL_BYTES). Its length; 0: there is none. */

@@ -568,6 +568,66 @@ static void test_a_mailbox_that_changes_harms_nobody(void **state)
     assert_good_goes_on();
 }
 
+/* Of the daemon's worker, so far, in clock ticks. */
+static unsigned long processor_time(void)
+{
+    char path[4200];
+    unsigned long user, system;
+    int pid;
+
+    snprintf(path, sizeof(path), "%s/worker.pid", getenv("H5MARKET_DIR"));
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%d", &pid), 1);
+    fclose(file);
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file,
+                            "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+                            &user, &system),
+                     2);
+    fclose(file);
+    return user + system;
+}
+
+/* A post that is never whole: there is nothing to stay awake for. */
+static void test_a_mailbox_half_taken_keeps_nobody_awake(void **state)
+{
+    int mailbox_fd;
+    struct mkt_mailbox *box = mkt_mailbox_create(&mailbox_fd);
+    int fd = connect_with_mailbox(mailbox_fd);
+
+    (void)state;
+    close(mailbox_fd);
+    if (make_it_look(fd, box)) {
+        atomic_store(&box->requests.state, 2);
+        poll(NULL, 0, 100);
+        unsigned long before = processor_time();
+        poll(NULL, 0, 1000);
+        assert_true(processor_time() - before < (unsigned long)sysconf(_SC_CLK_TCK) / 4);
+    }
+    close(fd);
+    mkt_mailbox_unmap(box);
+    assert_good_goes_on();
+}
+
+/* Numbers that fall are lost order: nothing of such a client may count. */
+static void test_requests_out_of_order_close(void **state)
+{
+    uint8_t frame[4096];
+    int fd = connect_raw();
+
+    (void)state;
+    say_hello(fd);
+    read_reply(fd);
+    send_bytes(fd, frame, encode_query(frame, sizeof(frame), 7));
+    read_reply(fd);
+    send_bytes(fd, frame, encode_query(frame, sizeof(frame), 6));
+    assert_closed_saying(fd, "out of order");
+    assert_good_goes_on();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -588,6 +648,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_what_is_no_mailbox_is_left_alone),
         cmocka_unit_test(test_garbage_in_a_mailbox_closes),
         cmocka_unit_test(test_a_mailbox_that_changes_harms_nobody),
+        cmocka_unit_test(test_a_mailbox_half_taken_keeps_nobody_awake),
+        cmocka_unit_test(test_requests_out_of_order_close),
     };
 
     seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
