@@ -83,14 +83,6 @@ static int by_identity(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-static bool rises(const struct mkt_array *list, uint32_t count)
-{
-    for (uint32_t i = 1; i < count; i++)
-        if (list[i].identity <= list[i - 1].identity)
-            return false;
-    return true;
-}
-
 /* A writer lists every array at its commit, so it knows all of them from the start, in the order of
  * identities. */
 static bool arrays_load(struct mkt_vol_arrays *arrays)
@@ -319,7 +311,7 @@ enum mkt_status mkt_vol_arrays_list(struct mkt_vol_arrays *arrays, struct mkt_ar
         list[filled++] = *meta;
     }
     mkt_client_push(arrays->file->client); /* native's close takes a while */
-    if (!rises(list, filled))
+    if (!mkt_arrays_rise(list, filled))
         qsort(list, filled, sizeof *list, by_identity);
     *list_out = list;
     *count_out = filled;

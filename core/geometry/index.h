@@ -23,6 +23,15 @@ struct mkt_array {
 /* In mkt_array.flags: a file on disk of the version doesn't get its elements (mode memory). */
 #define MKT_ARRAY_MEMORY_ONLY 0x80000000u
 
+/* True if each identity is greater than the one before, as clients list arrays. */
+static inline bool mkt_arrays_rise(const struct mkt_array *list, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++)
+        if (list[i].identity <= list[i - 1].identity)
+            return false;
+    return true;
+}
+
 struct mkt_index_builder;
 struct mkt_index_builder *mkt_index_builder_create(void); /* NULL: out of memory */
 void mkt_index_builder_destroy(struct mkt_index_builder *builder);

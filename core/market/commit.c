@@ -53,22 +53,13 @@ static int compare_identities(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* As clients list them. */
-static bool rises(const struct mkt_array *listed, uint32_t count)
-{
-    for (uint32_t i = 1; i < count; i++)
-        if (listed[i].identity <= listed[i - 1].identity)
-            return false;
-    return true;
-}
-
 /* An identity that is listed twice would have its pieces in the version twice. */
 static enum mkt_status check_listed(const struct group *group, struct mkt_error *error)
 {
     enum mkt_status status = MKT_OK;
     uint64_t *identity;
 
-    if (rises(group->listed, group->listed_count))
+    if (mkt_arrays_rise(group->listed, group->listed_count))
         return MKT_OK;
     identity = malloc(group->listed_count * sizeof(*identity));
     if (!identity)
