@@ -86,39 +86,20 @@ static void *pass_through(const struct opening *opening)
 
 /* ---- in the market ---- */
 
-/* Opens `file`'s internal name with the image; the wrapper takes a reference. */
-static void *open_image(const struct opening *opening, struct mkt_vol_file *file,
-                        struct mkt_vol_image *image)
+/* Has native open the file's image; the wrapper takes a reference. Of a file that is open here
+ * HDF5 finds the first open by the image, or fails as it does. */
+static void *open_image(const struct opening *opening, struct mkt_vol_file *file)
 {
-    hid_t list = mkt_vol_list_core(opening->fapl, opening->driver);
+    hid_t list = mkt_vol_list_image(opening->fapl, opening->driver);
     if (list < 0)
         return NULL;
-    void *under =
-        mkt_vol_image_set(image, list) < 0 ? NULL : native_open(opening, file->state->name, list);
-    hid_t errors = under ? H5I_INVALID_HID : H5Eget_current_stack();
-    mkt_vol_list_core_close(list);
-    if (!under) {
-        if (errors >= 0)
-            H5Eset_current_stack(errors);
-        return NULL;
-    }
-    struct mkt_vol_object *object = mkt_vol_object_wrap(under, H5I_FILE, file);
-    if (!object)
+    mkt_vol_image_offer(file->image);
+    void *under = native_open(opening, file->state->name, list);
+    mkt_vol_image_offer(NULL);
+    mkt_vol_list_image_close(list);
+    struct mkt_vol_object *object = under ? mkt_vol_object_wrap(under, H5I_FILE, file) : NULL;
+    if (under && !object)
         mkt_vol_native()->file_cls.close(under, opening->dxpl, NULL);
-    return object;
-}
-
-/* Another open of a file that is open here: HDF5 finds the first by its internal name, or fails as
- * it does. */
-static void *open_again(const struct opening *opening, struct mkt_vol_file *file)
-{
-    struct mkt_vol_image *knock = mkt_vol_image_create_knock();
-    if (!knock) {
-        mkt_vol_fail(H5E_RESOURCE, H5E_NOSPACE, "out of memory to open %s", opening->path);
-        return NULL;
-    }
-    void *object = open_image(opening, file, knock);
-    mkt_vol_image_destroy(knock);
     return object;
 }
 
@@ -141,7 +122,6 @@ static struct mkt_vol_file *make_file(const struct opening *opening)
 static void *open_file_in_memory(const struct opening *opening, struct mkt_vol_file *file,
                                  const struct mkt_opened *opened)
 {
-    void *object = NULL;
     file->image = mkt_vol_image_create(opened ? opened->image : NULL,
                                        opened ? (size_t)opened->image_bytes : 0, file->writable,
                                        mkt_vol_file_released, file);
@@ -152,10 +132,7 @@ static void *open_file_in_memory(const struct opening *opening, struct mkt_vol_f
                      opening->path);
         return NULL;
     }
-    do
-        object = open_image(opening, file, file->image);
-    while (!object && mkt_vol_file_rename(file));
-    return object;
+    return open_image(opening, file);
 }
 
 /* While the daemon answers: a new file of one process needs nothing of it. If it can't be made,
@@ -437,7 +414,7 @@ static void *open_in_market(struct opening *opening)
     if (other) {
         mkt_client_close(opening->client, opened.file);
         mkt_vol_context_put_waiter(opening->client);
-        return open_again(opening, other);
+        return open_image(opening, other);
     }
     if (status != MKT_OK || opened.source == MKT_SOURCE_NATIVE)
         drop_early(opening);
@@ -617,7 +594,7 @@ static void *open_through_market(struct opening *opening)
     struct mkt_vol_file *open_here = mkt_vol_file_find(opening->path, opening->driver);
     if (open_here) {
         opening->may_be_search = false;
-        return open_again(opening, open_here);
+        return open_image(opening, open_here);
     }
     mkt_vol_group_init(&opening->group);
     if (opening->driver == MKT_VOL_DRIVER_MPIO &&

@@ -15,8 +15,6 @@
 #include "vol/file_state.h"
 #include "vol/save/rawdata.h"
 
-#define INCREMENT (1u << 20) /* the core driver's memory grows by this */
-
 /* ---- the file's arrays as a source ---- */
 
 static enum mkt_status next(void *context, struct mkt_raw_array *array)
@@ -60,20 +58,17 @@ static const void *metadata(struct mkt_vol_file *file, size_t *bytes_out, void *
     return *owned_out;
 }
 
-/* Under a path that can't be on disk: the core driver looks, and tells files apart by name. */
 static hid_t open_image(struct mkt_vol_image *image)
 {
-    static unsigned long serial;
     hid_t fapl = H5Pcreate(H5P_FILE_ACCESS), file = H5I_INVALID_HID;
-    char name[64];
 
     if (fapl < 0)
         return fapl;
-    snprintf(name, sizeof name, "/dev/null/h5market-image-%lu", ++serial);
-    if (H5Pset_vol(fapl, mkt_vol_native_id(), NULL) >= 0 &&
-        H5Pset_fapl_core(fapl, INCREMENT, false) >= 0 && mkt_raw_list(fapl) >= 0 &&
-        mkt_vol_image_set(image, fapl) >= 0)
-        file = H5Fopen(name, H5F_ACC_RDWR, fapl);
+    mkt_vol_image_offer(image);
+    if (H5Pset_vol(fapl, mkt_vol_native_id(), NULL) >= 0 && mkt_raw_list(fapl) >= 0 &&
+        mkt_vol_image_set_driver(fapl) >= 0)
+        file = H5Fopen("image", H5F_ACC_RDWR, fapl);
+    mkt_vol_image_offer(NULL);
     mkt_vol_close_keeping_errors(fapl);
     return file;
 }

@@ -3,9 +3,7 @@
 
 #include <string.h>
 
-/* The core driver grows its memory to multiples of this. image.c grows in larger steps, so that the
- * image ends where the file does. */
-#define CORE_INCREMENT 1
+#include "vol/error.h"
 
 /* Drivers have no name to ask for: sec2 is what a list with sec2 has. Asked once in the library's
  * life. */
@@ -18,12 +16,11 @@ struct traits {
     H5F_close_degree_t degree;
 };
 
-/* What mkt_vol_list_core makes of the default list, kept from file to file: making it takes as long
+/* What mkt_vol_list_image makes of the default list, kept from file to file: making it takes as long
  * as a message to the daemon. */
 static struct {
     hid_t list; /* H5I_INVALID_HID: none */
     struct traits traits;
-    bool lent;
 } kept = {.list = H5I_INVALID_HID};
 
 static bool traits_read(hid_t fapl, struct traits *traits_out)
@@ -42,7 +39,6 @@ static void drop_kept(void)
     if (kept.list >= 0 && H5Iis_valid(kept.list) > 0)
         H5Pclose(kept.list);
     kept.list = H5I_INVALID_HID;
-    kept.lent = false;
 }
 
 void mkt_vol_lists_forget(void)
@@ -119,7 +115,7 @@ static herr_t from_mpio(hid_t list)
 }
 #endif
 
-static hid_t make_core(hid_t fapl, enum mkt_vol_driver driver)
+static hid_t make_list(hid_t fapl, enum mkt_vol_driver driver)
 {
     hid_t list = mkt_vol_list_native(fapl);
     if (list < 0)
@@ -130,35 +126,32 @@ static hid_t make_core(hid_t fapl, enum mkt_vol_driver driver)
 #else
     (void)driver;
 #endif
-    if (H5Pset_fapl_core(list, CORE_INCREMENT, false) < 0)
-        goto err_list;
-    return list;
-
+    if (mkt_vol_image_set_driver(list) >= 0)
+        return list;
+#if MKT_VOL_MPI
 err_list:
-    H5Pclose(list);
+#endif
+    mkt_vol_close_keeping_errors(list);
     return H5I_INVALID_HID;
 }
 
-hid_t mkt_vol_list_core(hid_t fapl, enum mkt_vol_driver driver)
+hid_t mkt_vol_list_image(hid_t fapl, enum mkt_vol_driver driver)
 {
     struct traits traits;
-    if (fapl != H5P_FILE_ACCESS_DEFAULT || kept.lent || !traits_read(fapl, &traits))
-        return make_core(fapl, driver);
+    if (fapl != H5P_FILE_ACCESS_DEFAULT || !traits_read(fapl, &traits))
+        return make_list(fapl, driver);
     if (kept.list < 0 || memcmp(&traits, &kept.traits, sizeof(traits)) != 0) {
         drop_kept();
-        kept.list = make_core(fapl, driver);
+        kept.list = make_list(fapl, driver);
         kept.traits = traits;
     }
-    kept.lent = kept.list >= 0;
     return kept.list;
 }
 
-void mkt_vol_list_core_close(hid_t list)
+void mkt_vol_list_image_close(hid_t list)
 {
     if (list != kept.list)
-        H5Pclose(list);
-    else if (mkt_vol_image_unset(list) >= 0)
-        kept.lent = false;
+        mkt_vol_close_keeping_errors(list);
 }
 
 #if MKT_VOL_MPI

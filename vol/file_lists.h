@@ -13,11 +13,11 @@ void mkt_vol_lists_forget(void);
 enum mkt_vol_driver mkt_vol_list_driver(hid_t fapl);
 /* The same list for the native connector. */
 hid_t mkt_vol_list_native(hid_t fapl);
-/* For native over memory: the core driver, and `driver`'s own defaults where they differ. */
-hid_t mkt_vol_list_core(hid_t fapl, enum mkt_vol_driver driver);
-/* Ends the use of such a list; it may be lent and must not be closed otherwise. */
-void mkt_vol_list_core_close(hid_t list);
-/* Keeps what mkt_vol_list_core takes out of the list. */
+/* For native over memory: the driver of images, and `driver`'s own defaults where they differ. */
+hid_t mkt_vol_list_image(hid_t fapl, enum mkt_vol_driver driver);
+/* Ends the use of such a list; it may be kept and must not be closed otherwise. */
+void mkt_vol_list_image_close(hid_t list);
+/* Keeps what mkt_vol_list_image takes out of the list. */
 herr_t mkt_vol_list_note(hid_t fapl, struct mkt_vol_file *file);
 /* Turns native's answer into what the application set: its driver again. */
 herr_t mkt_vol_list_restore(hid_t fapl, const struct mkt_vol_file *file);

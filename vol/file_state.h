@@ -29,7 +29,7 @@ enum mkt_vol_driver {
 struct mkt_vol_file_state {
     struct mkt_vol_file *file;
     struct mkt_vol_file_state *next;
-    char *name;      /* the internal one, by which the core driver tells files apart */
+    char *name;      /* the internal one, by which native's objects tell their file */
     uint64_t serial; /* at its end */
     enum mkt_vol_driver driver;
     struct mkt_vol_group group;
@@ -73,9 +73,6 @@ bool mkt_vol_files_any(void);
 /* A file of the market: takes over client handle and all it is given on success. NULL: out of
  * memory. */
 struct mkt_vol_file *mkt_vol_file_create_state(const char *path, enum mkt_vol_driver driver);
-/* The core driver refuses a name that is on disk, where nothing but chance put it. True: that was
- * it, and the file has another internal name now. */
-bool mkt_vol_file_rename(struct mkt_vol_file *file);
 /* Enters it into the table once native has it open. `stand`: what is at its path, if known. */
 void mkt_vol_file_enter(struct mkt_vol_file *file, const struct mkt_file_identity *stand);
 /* The file at the path that this process has open (what its parent opened before a fork is the

@@ -43,20 +43,6 @@ static char *make_name(const char *path, uint64_t *serial_out)
     return name;
 }
 
-bool mkt_vol_file_rename(struct mkt_vol_file *file)
-{
-    struct mkt_vol_file_state *state = file->state;
-    struct stat status;
-    if (lstat(state->name, &status) != 0)
-        return false;
-    char *name = make_name(file->path, &state->serial);
-    if (!name)
-        return false;
-    free(state->name);
-    state->name = name;
-    return true;
-}
-
 struct mkt_vol_file *mkt_vol_file_create_state(const char *path, enum mkt_vol_driver driver)
 {
     struct mkt_vol_file *file = calloc(1, sizeof(*file));

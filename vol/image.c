@@ -1,34 +1,323 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "vol/image.h"
 
+#include <H5FDdevelop.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/client/superblock.h"
 
 #define FIRST_CAPACITY ((size_t)64 << 10)
 #define SPARE_MAX      ((size_t)16 << 20)
+#define DRIVER_NAME    "h5market-image"
 
 /* The buffer of the last image that ended, for the next: fresh pages cost more than what is written
  * into them. */
 static uint8_t *spare;
 static size_t spare_capacity;
 
+static hid_t driver = H5I_INVALID_HID;
+static struct mkt_vol_image *offered;
+
 struct mkt_vol_image {
-    unsigned references; /* its owner's and one for each property list that holds it */
     const void *lent;
     size_t lent_bytes;
     bool writable;
-    bool opened;
     uint8_t *buffer; /* malloc'ed, writable images only */
     size_t capacity, bytes;
+    struct handle *handle; /* native's, of the file; others are for a look */
+    bool opened;
     void (*released)(void *context);
     void *context;
 };
 
-static void put(struct mkt_vol_image *image)
+/* ---- memory ---- */
+
+static void take_spare(struct mkt_vol_image *image)
 {
-    if (--image->references > 0)
+    image->buffer = spare;
+    image->capacity = spare_capacity;
+    spare = NULL;
+    spare_capacity = 0;
+}
+
+/* Makes a writable image so long, zeros behind what there was. Its memory grows in powers of two,
+ * since native asks for each piece of metadata anew. */
+static bool resize(struct mkt_vol_image *image, size_t bytes)
+{
+    if (!image->buffer)
+        take_spare(image);
+    if (bytes > image->capacity) {
+        size_t capacity = image->capacity ? image->capacity : FIRST_CAPACITY;
+        while (capacity < bytes)
+            capacity = capacity <= SIZE_MAX / 2 ? capacity * 2 : bytes;
+        uint8_t *grown = realloc(image->buffer, capacity);
+        if (!grown)
+            return false;
+        image->buffer = grown;
+        image->capacity = capacity;
+    }
+    if (bytes > image->bytes)
+        memset(image->buffer + image->bytes, 0, bytes - image->bytes);
+    image->bytes = bytes;
+    return true;
+}
+
+static const uint8_t *memory_of(const struct mkt_vol_image *image, size_t *bytes_out)
+{
+    *bytes_out = image->writable ? image->bytes : image->lent_bytes;
+    return image->writable ? image->buffer : image->lent;
+}
+
+/* A file on disk, all of it. NULL: it can't be read. */
+static struct mkt_vol_image *load(const char *path)
+{
+    struct mkt_vol_image *image = NULL;
+    struct stat info;
+    size_t done = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return NULL;
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode))
+        image = mkt_vol_image_create(NULL, 0, true, NULL, NULL);
+    if (image && resize(image, (size_t)info.st_size)) {
+        ssize_t bytes;
+        while (done < image->bytes &&
+               (bytes = pread(fd, image->buffer + done, image->bytes - done, (off_t)done)) > 0)
+            done += (size_t)bytes;
+    }
+    close(fd);
+    if (!image || done == (size_t)info.st_size)
+        return image;
+    mkt_vol_image_destroy(image);
+    return NULL;
+}
+
+/* ---- the file driver ---- */
+
+/* As HDF5 holds it. */
+struct handle {
+    H5FD_t file; /* HDF5's part */
+    struct mkt_vol_image *image;
+    bool owns_image;
+    haddr_t end_of_addresses;
+};
+
+static struct mkt_vol_image *image_of(const H5FD_t *file)
+{
+    return ((const struct handle *)file)->image;
+}
+
+/* A new file isn't there before it is created: native looks first. */
+static bool is_there(const struct mkt_vol_image *image)
+{
+    return image->lent || image->opened;
+}
+
+/* A writer's private copy. False: out of memory. */
+static bool make_copy(struct mkt_vol_image *image)
+{
+    if (!image->writable || !image->lent || image->buffer)
+        return true;
+    if (!resize(image, image->lent_bytes))
+        return false;
+    memcpy(image->buffer, image->lent, image->lent_bytes);
+    return true;
+}
+
+static H5FD_t *driver_open(const char *name, unsigned flags, hid_t fapl, haddr_t maxaddr)
+{
+    struct mkt_vol_image *image = offered;
+    (void)fapl;
+    (void)maxaddr;
+    if (image && !is_there(image) && !(flags & H5F_ACC_CREAT))
+        return NULL;
+    struct handle *handle = calloc(1, sizeof(*handle));
+    if (!handle)
+        return NULL;
+    if (!image && !(flags & H5F_ACC_CREAT)) {
+        image = load(name);
+        handle->owns_image = true;
+    }
+    if (!image || !make_copy(image)) {
+        free(handle);
+        return NULL;
+    }
+    handle->image = image;
+    if (!image->handle)
+        image->handle = handle;
+    return &handle->file;
+}
+
+static herr_t driver_close(H5FD_t *file)
+{
+    struct handle *handle = (struct handle *)file;
+    struct mkt_vol_image *image = handle->image;
+    bool is_release = image->opened && handle == image->handle;
+    if (handle == image->handle)
+        image->handle = NULL;
+    if (handle->owns_image)
+        mkt_vol_image_destroy(image);
+    free(handle);
+    if (is_release) {
+        image->opened = false;
+        image->released(image->context);
+    }
+    return 0;
+}
+
+static int driver_cmp(const H5FD_t *left, const H5FD_t *right)
+{
+    uintptr_t a = (uintptr_t)image_of(left), b = (uintptr_t)image_of(right);
+    return (a > b) - (a < b);
+}
+
+/* Those of HDF5's own driver for memory, less the collecting of metadata before it is written:
+ * what is written is in memory at once. */
+static herr_t driver_query(const H5FD_t *file, unsigned long *flags)
+{
+    (void)file;
+    *flags = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_DATA_SIEVE | H5FD_FEAT_AGGREGATE_SMALLDATA;
+    return 0;
+}
+
+static haddr_t driver_get_eoa(const H5FD_t *file, H5FD_mem_t type)
+{
+    (void)type;
+    return ((const struct handle *)file)->end_of_addresses;
+}
+
+static herr_t driver_set_eoa(H5FD_t *file, H5FD_mem_t type, haddr_t address)
+{
+    (void)type;
+    ((struct handle *)file)->end_of_addresses = address;
+    return 0;
+}
+
+static haddr_t driver_get_eof(const H5FD_t *file, H5FD_mem_t type)
+{
+    size_t bytes;
+    (void)type;
+    memory_of(image_of(file), &bytes);
+    return bytes;
+}
+
+/* Behind the end there are zeros. */
+static herr_t driver_read(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t address, size_t size,
+                          void *buffer)
+{
+    size_t bytes, there = 0;
+    const uint8_t *memory = memory_of(image_of(file), &bytes);
+    (void)type;
+    (void)dxpl;
+    if (address > SIZE_MAX - size)
+        return -1;
+    if (address < bytes) {
+        there = size < bytes - address ? size : bytes - address;
+        memcpy(buffer, memory + address, there);
+    }
+    if (there < size)
+        memset((uint8_t *)buffer + there, 0, size - there);
+    return 0;
+}
+
+static herr_t driver_write(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t address, size_t size,
+                           const void *buffer)
+{
+    struct mkt_vol_image *image = image_of(file);
+    (void)type;
+    (void)dxpl;
+    if (!image->writable || address > SIZE_MAX - size)
+        return -1;
+    if (address + size > image->bytes && !resize(image, address + size))
+        return -1;
+    memcpy(image->buffer + address, buffer, size);
+    return 0;
+}
+
+/* With a flush; at its close a file says in its superblock where it ends. */
+static herr_t driver_truncate(H5FD_t *file, hid_t dxpl, hbool_t closing)
+{
+    struct mkt_vol_image *image = image_of(file);
+    haddr_t end = driver_get_eoa(file, H5FD_MEM_DEFAULT);
+    (void)dxpl;
+    if (closing || end == driver_get_eof(file, H5FD_MEM_DEFAULT))
+        return 0;
+    return image->writable && resize(image, end) ? 0 : -1;
+}
+
+/* That there is one has HDF5 mark what is being written (format version 3), as on disk. */
+static herr_t driver_lock(H5FD_t *file, hbool_t write)
+{
+    (void)file;
+    (void)write;
+    return 0;
+}
+
+static herr_t driver_unlock(H5FD_t *file)
+{
+    (void)file;
+    return 0;
+}
+
+static const H5FD_class_t driver_class = {.version = H5FD_CLASS_VERSION,
+                                          .value = MKT_VOL_VALUE,
+                                          .name = DRIVER_NAME,
+                                          .maxaddr = SIZE_MAX - 1,
+                                          .fc_degree = H5F_CLOSE_WEAK,
+                                          .open = driver_open,
+                                          .close = driver_close,
+                                          .cmp = driver_cmp,
+                                          .query = driver_query,
+                                          .get_eoa = driver_get_eoa,
+                                          .set_eoa = driver_set_eoa,
+                                          .get_eof = driver_get_eof,
+                                          .read = driver_read,
+                                          .write = driver_write,
+                                          .truncate = driver_truncate,
+                                          .lock = driver_lock,
+                                          .unlock = driver_unlock,
+                                          .fl_map = H5FD_FLMAP_DICHOTOMY};
+
+herr_t mkt_vol_image_set_driver(hid_t fapl)
+{
+    if (driver < 0)
+        driver = H5FDregister(&driver_class);
+    return driver < 0 ? -1 : H5Pset_driver(fapl, driver, NULL);
+}
+
+void mkt_vol_image_offer(struct mkt_vol_image *image)
+{
+    offered = image;
+}
+
+void mkt_vol_image_opened(struct mkt_vol_image *image)
+{
+    image->opened = true;
+}
+
+/* ---- images ---- */
+
+struct mkt_vol_image *mkt_vol_image_create(const void *lent, size_t lent_bytes, bool writable,
+                                           void (*released)(void *context), void *context)
+{
+    struct mkt_vol_image *image = mkt_vol_alloc(sizeof(*image));
+    if (!image)
+        return NULL;
+    image->lent = lent;
+    image->lent_bytes = lent_bytes;
+    image->writable = writable;
+    image->released = released;
+    image->context = context;
+    return image;
+}
+
+void mkt_vol_image_destroy(struct mkt_vol_image *image)
+{
+    if (!image)
         return;
     if (image->capacity > spare_capacity && image->capacity <= SPARE_MAX) {
         free(spare);
@@ -40,141 +329,15 @@ static void put(struct mkt_vol_image *image)
     free(image);
 }
 
-static void take_spare(struct mkt_vol_image *image)
-{
-    image->buffer = spare;
-    image->capacity = spare_capacity;
-    spare = NULL;
-    spare_capacity = 0;
-}
-
-/* Room for `bytes`; grows in powers of two, since the driver asks for each piece of metadata anew.
- */
-static void *resize(struct mkt_vol_image *image, size_t bytes)
-{
-    if (!image->buffer)
-        take_spare(image);
-    if (bytes > image->capacity) {
-        size_t capacity = image->capacity ? image->capacity : FIRST_CAPACITY;
-        while (capacity < bytes)
-            capacity = capacity <= SIZE_MAX / 2 ? capacity * 2 : bytes;
-        uint8_t *grown = realloc(image->buffer, capacity);
-        if (!grown)
-            return NULL;
-        image->buffer = grown;
-        image->capacity = capacity;
-    }
-    image->bytes = bytes;
-    return image->buffer;
-}
-
-static void *image_malloc(size_t size, H5FD_file_image_op_t operation, void *context)
-{
-    struct mkt_vol_image *image = context;
-    if (operation == H5FD_FILE_IMAGE_OP_FILE_OPEN && image->writable)
-        return resize(image, size);
-    return size == image->lent_bytes ? (void *)image->lent : NULL;
-}
-
-static void *image_memcpy(void *target, const void *source, size_t size,
-                          H5FD_file_image_op_t operation, void *context)
-{
-    (void)operation;
-    (void)context;
-    return target == source ? target : memcpy(target, source, size);
-}
-
-static void *image_realloc(void *place, size_t size, H5FD_file_image_op_t operation, void *context)
-{
-    struct mkt_vol_image *image = context;
-    (void)operation;
-    if (!image->writable || place != image->buffer)
-        return NULL;
-    return resize(image, size);
-}
-
-static herr_t image_free(void *place, H5FD_file_image_op_t operation, void *context)
-{
-    struct mkt_vol_image *image = context;
-    (void)place;
-    if (operation == H5FD_FILE_IMAGE_OP_FILE_CLOSE && image->opened) {
-        image->opened = false;
-        image->released(image->context);
-    }
-    return 0;
-}
-
-static void *share(void *context)
-{
-    ((struct mkt_vol_image *)context)->references++;
-    return context;
-}
-
-static herr_t unshare(void *context)
-{
-    put(context);
-    return 0;
-}
-
-struct mkt_vol_image *mkt_vol_image_create(const void *lent, size_t lent_bytes, bool writable,
-                                           void (*released)(void *context), void *context)
-{
-    struct mkt_vol_image *image = calloc(1, sizeof(*image));
-    if (!image)
-        return NULL;
-    image->references = 1;
-    image->lent = lent;
-    image->lent_bytes = lent_bytes;
-    image->writable = writable;
-    image->released = released;
-    image->context = context;
-    return image;
-}
-
-struct mkt_vol_image *mkt_vol_image_create_knock(void)
-{
-    static const char knock = '?';
-    return mkt_vol_image_create(&knock, sizeof(knock), false, NULL, NULL);
-}
-
 void mkt_vol_image_forget(void)
 {
+    /* When the library ends, the id may be gone before us. */
+    if (driver >= 0 && H5Iis_valid(driver) > 0)
+        H5FDunregister(driver);
+    driver = H5I_INVALID_HID;
     free(spare);
     spare = NULL;
     spare_capacity = 0;
-}
-
-void mkt_vol_image_destroy(struct mkt_vol_image *image)
-{
-    if (image)
-        put(image);
-}
-
-herr_t mkt_vol_image_set(struct mkt_vol_image *image, hid_t fapl)
-{
-    H5FD_file_image_callbacks_t callbacks = {.image_malloc = image_malloc,
-                                             .image_memcpy = image_memcpy,
-                                             .image_realloc = image_realloc,
-                                             .image_free = image_free,
-                                             .udata_copy = share,
-                                             .udata_free = unshare,
-                                             .udata = image};
-    if (H5Pset_file_image_callbacks(fapl, &callbacks) < 0)
-        return -1;
-    return image->lent ? H5Pset_file_image(fapl, (void *)image->lent, image->lent_bytes) : 0;
-}
-
-herr_t mkt_vol_image_unset(hid_t fapl)
-{
-    H5FD_file_image_callbacks_t none = {0};
-    if (H5Pset_file_image(fapl, NULL, 0) < 0)
-        return -1;
-    return H5Pset_file_image_callbacks(fapl, &none);
-}
-
-void mkt_vol_image_opened(struct mkt_vol_image *image)
-{
-    image->opened = true;
 }
 
 const void *mkt_vol_image_content(struct mkt_vol_image *image, size_t *bytes_out)
@@ -184,14 +347,9 @@ const void *mkt_vol_image_content(struct mkt_vol_image *image, size_t *bytes_out
         *bytes_out = image->lent_bytes;
         return image->lent;
     }
-    if (!mkt_superblock_read(image->buffer, image->bytes, &superblock))
+    if (!mkt_superblock_read(image->buffer, image->bytes, &superblock) ||
+        (superblock.end_of_file > image->bytes && !resize(image, superblock.end_of_file)))
         return NULL;
-    size_t written = image->bytes;
-    if (superblock.end_of_file > written) {
-        if (!resize(image, superblock.end_of_file))
-            return NULL;
-        memset(image->buffer + written, 0, superblock.end_of_file - written);
-    }
     *bytes_out = superblock.end_of_file;
     return image->buffer;
 }

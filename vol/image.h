@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The buffer that the core driver works in, through HDF5's file-image callbacks: without a copy on
- * the way in (a reader is lent the version's image, read-only) or out (at the real last close the
- * writer's buffer stays ours). The callbacks also come for handles that HDF5 opens for a look and
- * drops at once; only one that was `mkt_vol_image_opened` is released.
+ * What native works in instead of a file: an image in memory, through a file driver of our own. A
+ * reader is lent the version's image, read-only; at the real last close a writer's stays ours:
+ * there is no copy on the way in or out. The driver touches no file system, and tells files apart
+ * by their images, whatever their names.
  */
 #ifndef MKT_VOL_IMAGE_H
 #define MKT_VOL_IMAGE_H
@@ -12,23 +12,21 @@
 
 struct mkt_vol_image;
 
-/* `lent` must stay readable until the image is destroyed; NULL: an empty file. Writable: the core
- * driver gets a private copy. `released` is called once, when native has closed the file. NULL: out
+/* `lent` must stay readable until the image is destroyed; NULL: an empty file. Writable: native
+ * works on a private copy. `released` is called once, when native has closed the file. NULL: out
  * of memory. */
 struct mkt_vol_image *mkt_vol_image_create(const void *lent, size_t lent_bytes, bool writable,
                                            void (*released)(void *context), void *context);
-/* For a second open of a file that is open: something for HDF5 to look at before it finds the first
- * by its name. */
-struct mkt_vol_image *mkt_vol_image_create_knock(void);
 void mkt_vol_image_destroy(struct mkt_vol_image *image);
-/* Frees the memory that is kept for the next image. */
+/* Ends the driver, and frees the memory that is kept for the next image. */
 void mkt_vol_image_forget(void);
 
-/* Has a file access list open this image; the list must have the core driver. */
-herr_t mkt_vol_image_set(struct mkt_vol_image *image, hid_t fapl);
-/* Takes the image out of the list again. */
-herr_t mkt_vol_image_unset(hid_t fapl);
-/* Native opened it. */
+/* Gives a file access list the driver. */
+herr_t mkt_vol_image_set_driver(hid_t fapl);
+/* What the driver opens from now on, whatever the name. NULL: what is on disk under the name, all
+ * of it, for a look (HDF5 does so with the sources of a virtual dataset). */
+void mkt_vol_image_offer(struct mkt_vol_image *image);
+/* Native opened it. (It also opens for a look, and drops it at once: that is no release.) */
 void mkt_vol_image_opened(struct mkt_vol_image *image);
 
 /* The bytes up to the end of the file that its superblock states, zeros where native wrote none.
