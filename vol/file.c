@@ -14,6 +14,7 @@
 #include "core/base/clock.h"
 #include "core/base/fault.h"
 #include "core/base/log.h"
+#include "core/base/process_number.h"
 #include "vol/callbacks.h"
 #include "vol/context.h"
 #include "vol/error.h"
@@ -37,8 +38,8 @@ struct opening {
     struct mkt_vol_group group;
     struct mkt_client *client;
     uint8_t token[MKT_ID_BYTES];
-    struct mkt_vol_file *early; /* a new file, made while the daemon is asked whether it may be */
-    void *early_object;
+    struct mkt_vol_file *early; /* what can be made while the daemon is asked whether it may be */
+    void *early_object;         /* of a new file */
 };
 
 /* One question to the daemon. */
@@ -90,15 +91,20 @@ static void *pass_through(const struct opening *opening)
  * HDF5 finds the first open by the image, or fails as it does. */
 static void *open_image(const struct opening *opening, struct mkt_vol_file *file)
 {
-    hid_t list = mkt_vol_list_image(opening->fapl, opening->driver);
-    if (list < 0)
+    struct mkt_vol_list list;
+    if (mkt_vol_list_image(opening->fapl, opening->driver, &list) < 0)
         return NULL;
     mkt_vol_image_offer(file->image);
-    void *under = native_open(opening, file->state->name, list);
+    void *under = native_open(opening, file->state->name, list.id);
     mkt_vol_image_offer(NULL);
-    mkt_vol_list_image_close(list);
-    struct mkt_vol_object *object = under ? mkt_vol_object_wrap(under, H5I_FILE, file) : NULL;
-    if (under && !object)
+    hid_t errors = under ? H5I_INVALID_HID : H5Eget_current_stack();
+    bool ended = mkt_vol_list_image_end(&list) >= 0;
+    if (errors >= 0)
+        H5Eset_current_stack(errors);
+    if (!under)
+        return NULL;
+    struct mkt_vol_object *object = ended ? mkt_vol_object_wrap(under, H5I_FILE, file) : NULL;
+    if (!object)
         mkt_vol_native()->file_cls.close(under, opening->dxpl, NULL);
     return object;
 }
@@ -135,18 +141,6 @@ static void *open_file_in_memory(const struct opening *opening, struct mkt_vol_f
     return open_image(opening, file);
 }
 
-/* While the daemon answers: a new file of one process needs nothing of it. If it can't be made,
- * enter_market tries again, and that failure counts. */
-static void create_early(void *context)
-{
-    struct opening *opening = ((struct asking *)context)->opening;
-    if (opening->early || !opening->create || opening->group.size > 1)
-        return;
-    opening->early = make_file(opening);
-    if (opening->early)
-        opening->early_object = open_file_in_memory(opening, opening->early, NULL);
-}
-
 /* The answer was another than expected. */
 static void drop_early(struct opening *opening)
 {
@@ -158,10 +152,25 @@ static void drop_early(struct opening *opening)
     opening->early = NULL;
 }
 
+/* While the daemon answers: a new file of one process needs nothing of it. If it can't be made,
+ * enter_market tries again, and that failure counts. */
+static void make_early(void *context)
+{
+    struct opening *opening = ((struct asking *)context)->opening;
+    if (opening->early || opening->group.size > 1)
+        return;
+    opening->early = make_file(opening);
+    if (!opening->early || !opening->create)
+        return;
+    opening->early_object = open_file_in_memory(opening, opening->early, NULL);
+    if (!opening->early_object)
+        drop_early(opening);
+}
+
 static void *enter_market(struct opening *opening, const struct mkt_opened *opened)
 {
     bool is_new = opened->source == MKT_SOURCE_EMPTY;
-    if (!is_new || !opening->early_object)
+    if (opening->early_object && !is_new)
         drop_early(opening);
     void *object = opening->early_object;
     struct mkt_vol_file *file = opening->early ? opening->early : make_file(opening);
@@ -209,7 +218,7 @@ static void *enter_market(struct opening *opening, const struct mkt_opened *open
 static struct {
     unsigned waits;
     bool taken;
-    pid_t owner;
+    uint64_t owner;
     struct sigaction former;
 } interrupt;
 static volatile sig_atomic_t interrupted;
@@ -217,7 +226,7 @@ static volatile sig_atomic_t interrupted;
 static void note_interrupt(int number, siginfo_t *info, void *context)
 {
     interrupted = 1;
-    if (interrupt.owner == getpid())
+    if (interrupt.owner == mkt_process_number())
         return;
     /* A child that another thread forked meanwhile doesn't wait. */
     if (interrupt.former.sa_flags & SA_SIGINFO)
@@ -228,7 +237,7 @@ static void note_interrupt(int number, siginfo_t *info, void *context)
 
 static void interrupt_begin(void)
 {
-    if (interrupt.owner != getpid())
+    if (interrupt.owner != mkt_process_number())
         interrupt.waits = 0;
     if (interrupt.waits++ > 0)
         return;
@@ -241,7 +250,7 @@ static void interrupt_begin(void)
     ours.sa_flags = (ours.sa_flags & (SA_RESTART | SA_ONSTACK)) | SA_SIGINFO;
     ours.sa_sigaction = note_interrupt;
     interrupted = 0;
-    interrupt.owner = getpid();
+    interrupt.owner = mkt_process_number();
     interrupt.taken = sigaction(SIGINT, &ours, NULL) == 0;
 }
 
@@ -326,7 +335,7 @@ static enum mkt_status ask(struct opening *opening, struct mkt_opened *opened_ou
         .reader = info ? info->reader : NULL,
         .is_reader = true,
         .interrupted = is_interrupted,
-        .meanwhile = create_early,
+        .meanwhile = make_early,
         .context = &asking};
     memcpy(request.token, opening->token, MKT_ID_BYTES);
     enum mkt_status status = mkt_client_open(opening->client, &request, opened_out, error);
@@ -411,13 +420,13 @@ static void *open_in_market(struct opening *opening)
     struct mkt_vol_file *other = status == MKT_OK && waited && opened.source == MKT_SOURCE_VERSION
                                      ? find_opened_meanwhile(opening, &opened)
                                      : NULL;
+    if (other || status != MKT_OK || opened.source == MKT_SOURCE_NATIVE)
+        drop_early(opening);
     if (other) {
         mkt_client_close(opening->client, opened.file);
         mkt_vol_context_put_waiter(opening->client);
         return open_image(opening, other);
     }
-    if (status != MKT_OK || opened.source == MKT_SOURCE_NATIVE)
-        drop_early(opening);
     if (status == MKT_OK)
         return opened.source == MKT_SOURCE_NATIVE ? pass_through(opening)
                                                   : enter_market(opening, &opened);

@@ -5,10 +5,9 @@
  */
 #include "vol/file_image.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
+#include "core/base/process_number.h"
 #include "core/client/superblock.h"
 #include "vol/arrays.h"
 #include "vol/error.h"
@@ -147,7 +146,7 @@ herr_t mkt_vol_file_image_get(struct mkt_vol_object *object,
     struct mkt_vol_silence silence;
     void *context;
 
-    if (file->state->owner != getpid())
+    if (file->state->owner != mkt_process_number())
         return mkt_vol_fail(
             H5E_FILE, H5E_UNSUPPORTED,
             "%s was opened by the parent of this forked process: open it in the child", file->path);

@@ -16,8 +16,8 @@ struct traits {
     H5F_close_degree_t degree;
 };
 
-/* What mkt_vol_list_image makes of the default list, kept from file to file: making it takes as long
- * as a message to the daemon. */
+/* What mkt_vol_list_image makes of the default list, kept from file to file: making it takes as
+ * long as a message to the daemon. */
 static struct {
     hid_t list; /* H5I_INVALID_HID: none */
     struct traits traits;
@@ -135,23 +135,43 @@ err_list:
     return H5I_INVALID_HID;
 }
 
-hid_t mkt_vol_list_image(hid_t fapl, enum mkt_vol_driver driver)
+static hid_t keep_list(hid_t fapl, const struct traits *traits)
 {
-    struct traits traits;
-    if (fapl != H5P_FILE_ACCESS_DEFAULT || !traits_read(fapl, &traits))
-        return make_list(fapl, driver);
-    if (kept.list < 0 || memcmp(&traits, &kept.traits, sizeof(traits)) != 0) {
+    if (kept.list < 0 || memcmp(traits, &kept.traits, sizeof(*traits)) != 0) {
         drop_kept();
-        kept.list = make_list(fapl, driver);
-        kept.traits = traits;
+        kept.list = make_list(fapl, MKT_VOL_DRIVER_SEC2);
+        kept.traits = *traits;
     }
     return kept.list;
 }
 
-void mkt_vol_list_image_close(hid_t list)
+/* True if sec2 is all that the list says of its driver. */
+static bool may_lend(hid_t fapl)
 {
-    if (list != kept.list)
-        mkt_vol_close_keeping_errors(list);
+    return fapl != H5P_FILE_ACCESS_DEFAULT && H5Pget_driver_config_str(fapl, NULL, 0) == 0;
+}
+
+herr_t mkt_vol_list_image(hid_t fapl, enum mkt_vol_driver driver, struct mkt_vol_list *list_out)
+{
+    struct traits traits;
+    struct mkt_vol_list list = {.is_lent = driver == MKT_VOL_DRIVER_SEC2 && may_lend(fapl)};
+    if (list.is_lent)
+        list.id = mkt_vol_image_set_driver(fapl) < 0 ? H5I_INVALID_HID : fapl;
+    else if (fapl == H5P_FILE_ACCESS_DEFAULT && traits_read(fapl, &traits))
+        list.id = keep_list(fapl, &traits);
+    else
+        list.id = make_list(fapl, driver);
+    *list_out = list;
+    return list.id < 0 ? -1 : 0;
+}
+
+herr_t mkt_vol_list_image_end(const struct mkt_vol_list *list)
+{
+    if (list->is_lent)
+        return H5Pset_fapl_sec2(list->id);
+    if (list->id != kept.list)
+        H5Pclose(list->id);
+    return 0;
 }
 
 #if MKT_VOL_MPI

@@ -13,10 +13,16 @@ void mkt_vol_lists_forget(void);
 enum mkt_vol_driver mkt_vol_list_driver(hid_t fapl);
 /* The same list for the native connector. */
 hid_t mkt_vol_list_native(hid_t fapl);
-/* For native over memory: the driver of images, and `driver`'s own defaults where they differ. */
-hid_t mkt_vol_list_image(hid_t fapl, enum mkt_vol_driver driver);
-/* Ends the use of such a list; it may be kept and must not be closed otherwise. */
-void mkt_vol_list_image_close(hid_t list);
+/* For native over memory: the driver of images, and `driver`'s own defaults where they differ. To
+ * copy a list takes longer than all else of an open, so one with sec2 is the application's own,
+ * with another driver until the end: HDF5's lock is held meanwhile. */
+struct mkt_vol_list {
+    hid_t id;
+    bool is_lent;
+};
+herr_t mkt_vol_list_image(hid_t fapl, enum mkt_vol_driver driver, struct mkt_vol_list *list_out);
+/* Negative: an application's list has lost its driver. */
+herr_t mkt_vol_list_image_end(const struct mkt_vol_list *list);
 /* Keeps what mkt_vol_list_image takes out of the list. */
 herr_t mkt_vol_list_note(hid_t fapl, struct mkt_vol_file *file);
 /* Turns native's answer into what the application set: its driver again. */

@@ -39,7 +39,7 @@ struct mkt_vol_file_state {
         stand; /* what stood at the path when it was opened, for a second open of it */
     uint8_t object[MKT_ID_BYTES]; /* the market's, for the same once its file takes that place */
     bool may_be_replaced;         /* the archiver puts files there (mode BOTH), or brought it in */
-    pid_t owner;                  /* a forked child neither publishes nor releases */
+    uint64_t owner;               /* a forked child neither publishes nor releases */
     unsigned live;
     bool prepared;
     enum mkt_status prepare_status;

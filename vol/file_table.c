@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/log.h"
+#include "core/base/process_number.h"
 #include "vol/context.h"
 
 /* Between the path and the serial number in an internal name; in the same folder, so that relative
@@ -34,11 +34,20 @@ struct mkt_vol_file *mkt_vol_file_passed_through(void)
 
 static char *make_name(const char *path, uint64_t *serial_out)
 {
+    static const char digits[] = "0123456789abcdef";
     static uint64_t serial;
-    char *name = NULL;
-    if (asprintf(&name, "%s" NAME_MARK "%d-%llx", path, (int)getpid(),
-                 (unsigned long long)++serial) < 0)
+    size_t length = strlen(path);
+    char *name = malloc(length + sizeof(NAME_MARK) + 2 * sizeof(serial));
+    if (!name)
         return NULL;
+    memcpy(name, path, length);
+    memcpy(name + length, NAME_MARK, sizeof(NAME_MARK) - 1);
+    char *end = name + length + sizeof(NAME_MARK) - 1;
+    serial++;
+    for (int shift = 60; shift >= 0; shift -= 4)
+        if (serial >> shift)
+            *end++ = digits[(serial >> shift) & 15];
+    *end = '\0';
     *serial_out = serial;
     return name;
 }
@@ -54,7 +63,7 @@ struct mkt_vol_file *mkt_vol_file_create_state(const char *path, enum mkt_vol_dr
     file->size = 1;
     state->file = file;
     state->driver = driver;
-    state->owner = getpid();
+    state->owner = mkt_process_number();
     state->disk_fd = -1;
     mkt_vol_group_init(&state->group);
     file->path = strdup(path);
@@ -126,7 +135,7 @@ static struct mkt_vol_file *find_replaced(const char *path, enum mkt_vol_driver 
     struct mkt_opened opened = {0};
     struct mkt_error error;
     for (struct mkt_vol_file_state *state = open_files; state; state = state->next) {
-        if (state->owner != getpid() || state->driver != driver || !is_replaced(state))
+        if (state->owner != mkt_process_number() || state->driver != driver || !is_replaced(state))
             continue;
         if (mkt_client_open(state->file->client, &probe, &opened, &error) != MKT_OK ||
             opened.source != MKT_SOURCE_VERSION ||
@@ -146,7 +155,8 @@ struct mkt_vol_file *mkt_vol_file_find(const char *path, enum mkt_vol_driver dri
     if (here.ino == 0)
         return NULL;
     for (struct mkt_vol_file_state *state = open_files; state; state = state->next)
-        if (state->owner == getpid() && state->driver == driver && is_same(&state->stand, &here))
+        if (state->owner == mkt_process_number() && state->driver == driver &&
+            is_same(&state->stand, &here))
             return state->file;
     return find_replaced(path, driver, &here);
 }
@@ -192,7 +202,7 @@ static void end(struct mkt_vol_file *file)
     struct mkt_vol_file_state *state = file->state;
     unlist(state);
     mkt_vol_arrays_destroy(file->arrays);
-    if (file->handle != 0 && state->owner == getpid() && !state->settled) {
+    if (file->handle != 0 && state->owner == mkt_process_number() && !state->settled) {
         if (state->entered)
             mkt_client_close(file->client, file->handle);
         else
@@ -267,7 +277,7 @@ void mkt_vol_file_prepare(struct mkt_vol_object *object)
 {
     struct mkt_vol_file *file = object->file;
     if (file->in_market && file->writable && file->state->live == 0 &&
-        file->state->owner == getpid())
+        file->state->owner == mkt_process_number())
         list_arrays(file);
 }
 
@@ -336,7 +346,7 @@ static void describe(struct mkt_vol_file *file, struct mkt_commit *what)
 
 static herr_t publish(struct mkt_vol_file *file)
 {
-    if (file->state->owner != getpid())
+    if (file->state->owner != mkt_process_number())
         return 0;
     struct mkt_commit what = {.unchanged = is_unchanged(file)};
     describe(file, &what);
@@ -347,7 +357,7 @@ static herr_t publish(struct mkt_vol_file *file)
 herr_t mkt_vol_file_publish_flushed(struct mkt_vol_object *object)
 {
     struct mkt_vol_file *file = object->file;
-    if (file->state->owner != getpid())
+    if (file->state->owner != mkt_process_number())
         return 0;
     list_arrays(file);
     struct mkt_commit what = {.keep_open = true};

@@ -2,8 +2,8 @@
 #include "vol/threads.h"
 
 #include <time.h>
-#include <unistd.h>
 
+#include "core/base/process_number.h"
 #include "vol/compat.h"
 
 #define NAP_FIRST_NS 20000
@@ -16,8 +16,8 @@ herr_t H5TSmutex_release(unsigned *count) __attribute__((weak));
 
 static struct {
     bool threadsafe, ends;
-    bool noted;  /* that the library tells us when it closes */
-    pid_t owner; /* of the sleeping threads: a forked child has none of them */
+    bool noted;     /* that the library tells us when it closes */
+    uint64_t owner; /* of the sleeping threads: a forked child has none of them */
     unsigned sleeping;
     unsigned held; /* calls of the thread that has the lock, in which it is kept */
 } threads;
@@ -64,9 +64,9 @@ bool mkt_vol_threads_release(void)
     if (!mkt_vol_threads_may_release() || (!threads.noted && H5atclose(library_closes, NULL) < 0))
         return false;
     threads.noted = true;
-    if (threads.owner != getpid())
+    if (threads.owner != mkt_process_number())
         threads.sleeping = 0;
-    threads.owner = getpid();
+    threads.owner = mkt_process_number();
     threads.sleeping++;
     if (H5TSmutex_release(&count) >= 0 && count == 1)
         return true;
@@ -103,7 +103,7 @@ void mkt_vol_threads_unhold(void)
 
 bool mkt_vol_threads_wait(void)
 {
-    return threads.sleeping > 0 && threads.owner == getpid();
+    return threads.sleeping > 0 && threads.owner == mkt_process_number();
 }
 
 bool mkt_vol_threads_end(void)

@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/base/fault.h"
+#include "core/base/process_number.h"
 #include "vol/error.h"
 #include "vol/file_state.h"
 #include "vol/native.h"
@@ -131,7 +131,7 @@ static herr_t read_types(struct mkt_vol_io *io, bool writing)
 /* The parent's pieces aren't a child's to change, nor can it keep them from being given up. */
 static herr_t refuse_in_child(const struct mkt_vol_file *file)
 {
-    if (file->state->owner == getpid())
+    if (file->state->owner == mkt_process_number())
         return 0;
     return mkt_vol_fail(H5E_DATASET, H5E_UNSUPPORTED,
                         "%s was opened by the parent of this forked process: open it in the child",

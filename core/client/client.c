@@ -2,6 +2,7 @@
 #include "core/client/client.h"
 #include "core/base/clock.h"
 #include "core/base/fault.h"
+#include "core/base/process_number.h"
 #include "core/client/directory.h"
 #include "core/client/internal.h"
 #include "core/client/name.h"
@@ -14,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -128,7 +128,7 @@ static enum mkt_status say_hello(struct mkt_client *client, const struct config 
     struct mkt_wait wait = {.deadline_ms = deadline_ms};
     struct mkt_msg reply, hello = {.type = MKT_MSG_HELLO,
                                    .hello = {.protocol = MKT_PROTOCOL_VERSION,
-                                             .pid = (uint32_t)client->pid,
+                                             .pid = (uint32_t)getpid(),
                                              .cpu = (uint32_t)sched_getcpu(),
                                              .program = text_bytes(program_invocation_short_name),
                                              .host = text_bytes(client->host),
@@ -183,22 +183,6 @@ static enum mkt_status reach_and_greet(struct mkt_client *client,
     }
 }
 
-/* A page that a fork leaves empty in the child: to look there costs less than getpid. NULL: not to
- * be had. */
-static uint8_t *make_mark(void)
-{
-    size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
-    uint8_t *mark = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mark == MAP_FAILED)
-        return NULL;
-    if (madvise(mark, bytes, MADV_WIPEONFORK) != 0) {
-        munmap(mark, bytes);
-        return NULL;
-    }
-    *mark = 1;
-    return mark;
-}
-
 enum mkt_status mkt_client_connect(const struct mkt_client_options *options,
                                    struct mkt_client **client_out, struct mkt_error *error)
 {
@@ -217,8 +201,7 @@ enum mkt_status mkt_client_connect(const struct mkt_client_options *options,
         status = mkt_error_set(error, MKT_NO_MEMORY, "out of memory");
         goto out;
     }
-    client->pid = getpid();
-    client->mark = make_mark();
+    client->process = mkt_process_number();
     client->started_ms = options->started_ms > 0 ? options->started_ms : mkt_now_ms();
     client->link = (struct mkt_link){.fd = -1, .lost = true};
     mkt_client_host(client->host, sizeof(client->host));
@@ -245,8 +228,6 @@ void mkt_client_destroy(struct mkt_client *client)
     mkt_link_close(&client->link);
     mkt_mapped_arenas_fini(&client->arenas);
     mkt_pool_fini(&client->pool);
-    if (client->mark != NULL)
-        munmap(client->mark, (size_t)sysconf(_SC_PAGESIZE));
     free(client->files);
     free(client->rules);
     free(client->directory);
@@ -257,7 +238,7 @@ void mkt_client_destroy(struct mkt_client *client)
 
 bool mkt_client_is_inherited(const struct mkt_client *client)
 {
-    return client->mark != NULL ? *client->mark == 0 : client->pid != getpid();
+    return client->process != mkt_process_number();
 }
 
 enum mkt_status mkt_client_check(struct mkt_client *client, struct mkt_error *error)

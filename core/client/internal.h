@@ -23,8 +23,7 @@ struct mkt_client_file {
 };
 
 struct mkt_client {
-    pid_t pid;     /* of the process that connected */
-    uint8_t *mark; /* 0 in its forked children; NULL: compare pids */
+    uint64_t process; /* that connected */
     struct mkt_link link;
     char *directory;
     uint8_t daemon[MKT_ID_BYTES], market[MKT_ID_BYTES];

@@ -119,16 +119,21 @@ static enum mkt_status check_not_lost(const struct mkt_link *link, struct mkt_er
                          link->directory != NULL ? link->directory : "?");
 }
 
-/* Before bytes go out. */
-static enum mkt_status check_stream(struct mkt_link *link, struct mkt_error *error)
+/* Before a call uses the stream. */
+static enum mkt_status begin(struct mkt_link *link, struct mkt_error *error)
 {
-    enum mkt_status status = check_not_lost(link, error);
-    if (status != MKT_OK)
-        return status;
-    if (!is_our_socket(link))
+    link->is_ours = false;
+    return check_not_lost(link, error);
+}
+
+/* Before the socket is used; mail needs no look at it. */
+static enum mkt_status check_socket(struct mkt_link *link, struct mkt_error *error)
+{
+    if (!link->is_ours && !is_our_socket(link))
         return mkt_link_lose(link, error, MKT_PEER_DOWN,
                              "the program closed the descriptor of the connection to the "
                              "market daemon");
+    link->is_ours = true;
     return MKT_OK;
 }
 
@@ -373,6 +378,9 @@ static enum mkt_status receive_some(struct mkt_link *link, bool sleeps, struct m
                              .msg_controllen = sizeof(control.bytes)};
     if (take_mail(link))
         return MKT_OK;
+    enum mkt_status status = check_socket(link, error);
+    if (status != MKT_OK)
+        return status;
     ssize_t bytes = sleeps ? receive_or_sleep(link, &message) : receive_now(link, &message);
     int reason = bytes < 0 ? errno : 0;
     if (bytes <= 0 && take_mail(link))
@@ -493,6 +501,9 @@ static enum mkt_status send_all(struct mkt_link *link, struct mkt_error *error)
     uint64_t progress_ms = mkt_now_ms();
     if (post_all(link))
         return MKT_OK;
+    enum mkt_status status = check_socket(link, error);
+    if (status != MKT_OK)
+        return status;
     while (link->out_sent < link->out_bytes) {
         ssize_t bytes = send_some(link);
         if (bytes > 0) {
@@ -503,9 +514,9 @@ static enum mkt_status send_all(struct mkt_link *link, struct mkt_error *error)
         }
         if (bytes < 0 && errno == EINTR)
             continue;
-        enum mkt_status status = bytes < 0 && errno != EAGAIN && errno != ENOBUFS
-                                     ? explain_broken(link, errno, error)
-                                     : wait_for_room(link, progress_ms, error);
+        status = bytes < 0 && errno != EAGAIN && errno != ENOBUFS
+                     ? explain_broken(link, errno, error)
+                     : wait_for_room(link, progress_ms, error);
         if (status != MKT_OK)
             return status;
     }
@@ -633,7 +644,7 @@ enum mkt_status mkt_link_push(struct mkt_link *link, struct mkt_error *error)
 {
     enum mkt_status status = MKT_OK;
     if (mkt_link_unsent(link) > 0)
-        status = check_stream(link, error);
+        status = begin(link, error);
     if (status != MKT_OK || post_all(link) || mkt_link_unsent(link) < PUSHED_BYTES)
         return status;
     return send_all(link, error);
@@ -643,7 +654,7 @@ enum mkt_status mkt_link_flush(struct mkt_link *link, struct mkt_error *error)
 {
     if (mkt_link_unsent(link) == 0)
         return MKT_OK;
-    enum mkt_status status = check_stream(link, error);
+    enum mkt_status status = begin(link, error);
     if (status == MKT_OK)
         status = send_all(link, error);
     return status == MKT_OK && link->out_bytes > KEPT_MAX_BYTES ? make_room(link, error) : status;
@@ -777,7 +788,7 @@ enum mkt_status mkt_link_request(struct mkt_link *link, struct mkt_msg *request,
                                  struct mkt_msg *reply_out, int *fd_out, struct mkt_error *error)
 {
     int reply_fd = -1;
-    enum mkt_status status = check_stream(link, error);
+    enum mkt_status status = begin(link, error);
     if (status == MKT_OK)
         status = queue_frame(link, request, fd, error);
     if (status == MKT_OK)

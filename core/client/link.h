@@ -27,6 +27,7 @@ struct mkt_link {
     dev_t dev; /* of the socket: a program that closes all descriptors must not get our bytes into
                   its own file */
     ino_t ino;
+    bool is_ours; /* the descriptor, when it was looked at in the call in hand */
     bool lost;
     bool last_words;  /* reading what is left of a broken stream */
     uint64_t session; /* 0: a broken stream is not made anew */
