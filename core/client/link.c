@@ -499,6 +499,8 @@ static enum mkt_status explain_broken(struct mkt_link *link, int reason, struct 
 static enum mkt_status send_all(struct mkt_link *link, struct mkt_error *error)
 {
     uint64_t progress_ms = mkt_now_ms();
+    if (link->mailbox != NULL)
+        mkt_mail_tell_processor(&link->mailbox->requests);
     if (post_all(link))
         return MKT_OK;
     enum mkt_status status = check_socket(link, error);

@@ -396,6 +396,11 @@ bool mkt_connection_look(struct mkt_connection *connection, bool looks)
     return true;
 }
 
+bool mkt_connection_is_from_here(const struct mkt_connection *connection)
+{
+    return connection->mailbox && mkt_mail_is_from_here(&connection->mailbox->requests);
+}
+
 bool mkt_connection_take_mail(struct mkt_connection *connection)
 {
     if (connection->closed || !take_mail(connection))

@@ -93,6 +93,8 @@ void mkt_connection_dismiss(struct mkt_connection *connection);
 void mkt_connection_set_mailbox(struct mkt_connection *connection, int fd);
 /* Begins to look into the mailbox, or stops. False: it has none, or is closed. */
 bool mkt_connection_look(struct mkt_connection *connection, bool looks);
+/* True if the client was on this thread's processor when it sent last. */
+bool mkt_connection_is_from_here(const struct mkt_connection *connection);
 /* Handles what is in the mailbox. False: nothing. */
 bool mkt_connection_take_mail(struct mkt_connection *connection);
 

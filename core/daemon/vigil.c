@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/daemon/vigil.h"
+#include "core/base/processor.h"
 
 #include <sched.h>
 
-#define AWAY_NS 40000u /* between two polls: another thread had our processor */
-#define LOOKS   256    /* into the mailboxes, some microseconds, for one at the sockets */
+#define AWAY_NS       40000u   /* between two polls: another thread had our processor */
+#define LOOKS         256      /* into the mailboxes, some microseconds, for one at the sockets */
+#define FROM_HERE_MAX 4        /* messages from our own processor before we leave it */
+#define MOVE_NS       5000000u /* from one move to the next */
 
 void mkt_vigil_init(struct mkt_vigil *vigil, uv_loop_t *loop)
 {
@@ -95,6 +98,19 @@ static void on_idle(uv_idle_t *idle)
     let_go(vigil, UINT64_MAX);
 }
 
+/* ---- processors ---- */
+
+static void note_processor(struct mkt_vigil *vigil, const struct mkt_connection *connection,
+                           uint64_t now_ns)
+{
+    vigil->from_here = mkt_connection_is_from_here(connection) ? vigil->from_here + 1 : 0;
+    if (vigil->from_here < FROM_HERE_MAX || now_ns - vigil->moved_ns < MOVE_NS)
+        return;
+    vigil->from_here = 0;
+    vigil->moved_ns = now_ns;
+    mkt_processor_leave();
+}
+
 void mkt_vigil_note_message(struct mkt_vigil *vigil, struct mkt_connection *connection)
 {
     uint64_t now_ns = uv_hrtime();
@@ -110,4 +126,5 @@ void mkt_vigil_note_message(struct mkt_vigil *vigil, struct mkt_connection *conn
     }
     if (active)
         attend(vigil, connection, now_ns);
+    note_processor(vigil, connection, now_ns);
 }

@@ -5,7 +5,11 @@
  * one in a moment. So after messages in close succession the loop polls instead of sleeping, for a
  * bounded time, while that pays off, and lets go of the processor between two looks. Where others
  * want it, it doesn't pay off. Meanwhile it looks into the mailboxes of those that it heard of
- * lately. Loop thread only.
+ * lately.
+ *
+ * The kernel sometimes leaves client and daemon on one processor for long, while another has
+ * nothing to do: each waits for the other to sleep. After some messages from its own processor the
+ * loop goes to another of those that it may use. Loop thread only.
  */
 #ifndef MKT_DAEMON_VIGIL_H
 #define MKT_DAEMON_VIGIL_H
@@ -29,6 +33,8 @@ struct mkt_vigil {
     struct mkt_spin spin;
     struct mkt_vigil_box boxes[MKT_VIGIL_BOXES];
     unsigned boxes_count;
+    unsigned from_here; /* messages in a row from our own processor */
+    uint64_t moved_ns;  /* the last move to another */
 };
 
 void mkt_vigil_init(struct mkt_vigil *vigil, uv_loop_t *loop);

@@ -20,6 +20,7 @@
 #define MKT_WIRE_MAILBOX_H
 
 #include "core/base/status.h"
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,7 +31,8 @@
 struct mkt_mail_slot {
     _Atomic uint32_t state, looks; /* looks: the reader polls */
     uint32_t bytes;
-    uint8_t reserved[52];
+    _Atomic uint32_t sent_from; /* the poster's processor, from 1, at its last frame; 0: not told */
+    uint8_t reserved[48];
     uint8_t post[MKT_MAIL_BYTES];
 };
 
@@ -63,6 +65,18 @@ size_t mkt_mail_take(struct mkt_mail_slot *slot, void *bytes_out);
 static inline void mkt_mail_look(struct mkt_mail_slot *slot, bool looks)
 {
     atomic_store(&slot->looks, looks);
+}
+
+/* Before a frame leaves, by whatever way; and whether that was on this very processor. */
+static inline void mkt_mail_tell_processor(struct mkt_mail_slot *slot)
+{
+    atomic_store_explicit(&slot->sent_from, (uint32_t)sched_getcpu() + 1, memory_order_relaxed);
+}
+
+static inline bool mkt_mail_is_from_here(struct mkt_mail_slot *slot)
+{
+    return atomic_load_explicit(&slot->sent_from, memory_order_relaxed) ==
+           (uint32_t)sched_getcpu() + 1;
 }
 
 /* Between two looks; leaves the core to the thread beside this one. */

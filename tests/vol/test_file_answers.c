@@ -303,6 +303,54 @@ static void test_core_driver_stays_private(void)
     H5Pclose(fapl);
 }
 
+static bool is_sec2(hid_t fapl)
+{
+    return H5Pget_driver(fapl) == H5FD_SEC2;
+}
+
+/* A list is the same after a call as before it, whether that succeeded or not, and all that it says
+ * counts. */
+static void test_lists_are_left_alone(void)
+{
+    H5F_libver_t low, high;
+    hsize_t threshold, alignment;
+    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS), before, file, got;
+    H5Pset_libver_bounds(fapl, H5F_LIBVER_V18, H5F_LIBVER_LATEST);
+    H5Pset_alignment(fapl, 100, 4096);
+    before = H5Pcopy(fapl);
+    file = make("list.h5", H5P_DEFAULT, fapl);
+    CHECK(is_sec2(fapl));
+    put(file, "d", 3);
+    got = H5Fget_access_plist(file);
+    CHECK(H5Pget_libver_bounds(got, &low, &high) >= 0 && low == H5F_LIBVER_V18);
+    CHECK(H5Pget_alignment(got, &threshold, &alignment) >= 0 && threshold == 100 &&
+          alignment == 4096);
+    CHECK(is_sec2(got));
+    H5Pclose(got);
+    QUIET(CHECK(H5Fcreate("list.h5", H5F_ACC_TRUNC, H5P_DEFAULT, fapl) < 0));
+    CHECK(is_sec2(fapl));
+    H5Fclose(file);
+    QUIET(CHECK(H5Fcreate("list.h5", H5F_ACC_EXCL, H5P_DEFAULT, fapl) < 0));
+    QUIET(CHECK(H5Fopen("no-list.h5", H5F_ACC_RDONLY, fapl) < 0));
+    CHECK(is_sec2(fapl));
+    for (int i = 0; i < 3; i++) {
+        file = H5Fopen("list.h5", H5F_ACC_RDONLY, fapl);
+        CHECK(has(file, "d", 3) && is_sec2(fapl));
+        H5Fclose(file);
+    }
+    CHECK(H5Pequal(fapl, before) > 0);
+    H5Pclose(before);
+    /* Chosen by its name, with a text of its own. */
+    char text[16] = "";
+    CHECK(H5Pset_driver_by_name(fapl, "sec2", "a text") >= 0);
+    file = make("named-driver.h5", H5P_DEFAULT, fapl);
+    put(file, "d", 4);
+    H5Fclose(file);
+    CHECK(is_sec2(fapl) && H5Pget_driver_config_str(fapl, text, sizeof text) == 6);
+    CHECK(strcmp(text, "a text") == 0);
+    H5Pclose(fapl);
+}
+
 static void test_swmr_goes_to_a_real_file(void)
 {
     hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
@@ -348,6 +396,7 @@ int main(void)
     test_mounts();
     test_external_links();
     test_core_driver_stays_private();
+    test_lists_are_left_alone();
     test_swmr_goes_to_a_real_file();
     test_errors_name_the_file();
     if (in_market) { /* or all of it ran on native */
