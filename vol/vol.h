@@ -44,7 +44,7 @@ struct mkt_vol_file {
     uint64_t version;    /* read, or the base of a READ_WRITE */
     struct mkt_vol_arrays *arrays;
     char *failure;                    /* set once by mkt_vol_file_poison: the close reports it */
-    struct mkt_vol_image *image;      /* image.c: the core VFD's buffer */
+    struct mkt_vol_image *image;      /* image.c: what native works in */
     struct mkt_vol_file_state *state; /* file_state.h */
 };
 
