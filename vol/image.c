@@ -30,6 +30,7 @@ struct mkt_vol_image {
     size_t capacity, bytes;
     struct handle *handle; /* native's, of the file; others are for a look */
     bool opened;
+    bool orphaned; /* ends with its handle */
     void (*released)(void *context);
     void *context;
 };
@@ -102,7 +103,6 @@ static struct mkt_vol_image *load(const char *path)
 struct handle {
     H5FD_t file; /* HDF5's part */
     struct mkt_vol_image *image;
-    bool owns_image;
     haddr_t end_of_addresses;
 };
 
@@ -140,7 +140,8 @@ static H5FD_t *driver_open(const char *name, unsigned flags, hid_t fapl, haddr_t
         return NULL;
     if (!image && !(flags & H5F_ACC_CREAT)) {
         image = load(name);
-        handle->owns_image = true;
+        if (image)
+            image->orphaned = true;
     }
     if (!image || !make_copy(image)) {
         free(handle);
@@ -156,13 +157,14 @@ static herr_t driver_close(H5FD_t *file)
 {
     struct handle *handle = (struct handle *)file;
     struct mkt_vol_image *image = handle->image;
-    bool is_release = image->opened && handle == image->handle;
-    if (handle == image->handle)
-        image->handle = NULL;
-    if (handle->owns_image)
-        mkt_vol_image_destroy(image);
+    bool is_last = handle == image->handle;
     free(handle);
-    if (is_release) {
+    if (!is_last)
+        return 0;
+    image->handle = NULL;
+    if (image->orphaned) {
+        mkt_vol_image_destroy(image);
+    } else if (image->opened) {
         image->opened = false;
         image->released(image->context);
     }
@@ -319,6 +321,10 @@ void mkt_vol_image_destroy(struct mkt_vol_image *image)
 {
     if (!image)
         return;
+    if (image->handle) {
+        image->orphaned = true; /* native hasn't closed it yet */
+        return;
+    }
     if (image->capacity > spare_capacity && image->capacity <= SPARE_MAX) {
         free(spare);
         spare = image->buffer;

@@ -17,6 +17,7 @@ struct mkt_vol_image;
  * of memory. */
 struct mkt_vol_image *mkt_vol_image_create(const void *lent, size_t lent_bytes, bool writable,
                                            void (*released)(void *context), void *context);
+/* What native has open still ends when it closes it. */
 void mkt_vol_image_destroy(struct mkt_vol_image *image);
 /* Ends the driver, and frees the memory that is kept for the next image. */
 void mkt_vol_image_forget(void);

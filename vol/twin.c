@@ -1,31 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "vol/twin.h"
 
-#include <stdio.h>
-
 #include "vol/error.h"
+#include "vol/image.h"
 
-#define INCREMENT (1u << 20) /* the core driver's memory grows by this */
-
-/* Under a path that can't be on disk: the core driver looks, and tells files apart by name. */
-static void next_name(char *name, size_t bytes)
-{
-    static unsigned long serial;
-
-    snprintf(name, bytes, "/dev/null/h5market-%lu", ++serial);
-}
-
-static hid_t create_file(hid_t fapl)
+static hid_t create_file(hid_t fapl, struct mkt_vol_image *image)
 {
     hid_t file = H5I_INVALID_HID;
-    char name[64];
     void *context;
 
-    if (H5Pset_vol(fapl, mkt_vol_native_id(), NULL) < 0 ||
-        H5Pset_fapl_core(fapl, INCREMENT, false) < 0 || mkt_vol_call_context_open(&context) < 0)
+    if (!image || H5Pset_vol(fapl, mkt_vol_native_id(), NULL) < 0 ||
+        mkt_vol_image_set_driver(fapl) < 0 || mkt_vol_call_context_open(&context) < 0)
         return file;
-    next_name(name, sizeof name);
-    file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_FILE_CREATE_DEFAULT, fapl);
+    mkt_vol_image_offer(image);
+    file = H5Fcreate("twin", H5F_ACC_TRUNC, H5P_FILE_CREATE_DEFAULT, fapl);
+    mkt_vol_image_offer(NULL);
     mkt_vol_call_context_close(context);
     return file;
 }
@@ -39,12 +28,15 @@ herr_t mkt_vol_twin_open(struct mkt_vol_twin *twin)
     if (fapl < 0)
         return -1;
     mkt_vol_silence_begin(&silence);
-    twin->file = create_file(fapl);
+    twin->image = mkt_vol_image_create(NULL, 0, true, NULL, NULL);
+    twin->file = create_file(fapl, twin->image);
     mkt_vol_silence_end(&silence);
     mkt_vol_close_keeping_errors(fapl);
-    return twin->file >= 0 ? 0
-                           : mkt_vol_fail(H5E_DATASET, H5E_CANTINIT,
-                                          "cannot make a native dataset in memory to work with");
+    if (twin->file >= 0)
+        return 0;
+    mkt_vol_twin_close(twin);
+    return mkt_vol_fail(H5E_DATASET, H5E_CANTINIT,
+                        "cannot make a native dataset in memory to work with");
 }
 
 static void drop_dataset(struct mkt_vol_twin *twin)
@@ -73,6 +65,8 @@ void mkt_vol_twin_close(struct mkt_vol_twin *twin)
         mkt_vol_call_context_close(context);
     }
     twin->file = H5I_INVALID_HID;
+    mkt_vol_image_destroy(twin->image);
+    twin->image = NULL;
 }
 
 static hid_t make_space(uint32_t rank, const uint64_t *dims, bool limited)

@@ -11,8 +11,9 @@
 
 struct mkt_vol_twin {
     hid_t file;
-    void *dataset;     /* native's own */
-    hid_t type, space; /* of the dataset; the type is transient */
+    struct mkt_vol_image *image; /* the file's memory */
+    void *dataset;               /* native's own */
+    hid_t type, space;           /* of the dataset; the type is transient */
 };
 #define MKT_VOL_TWIN_NONE   \
     ((struct mkt_vol_twin){ \
