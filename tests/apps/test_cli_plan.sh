@@ -29,6 +29,9 @@ files: [{match: a.h5, mode: memory, keep: 2}, {match: "**", mode: memory}]
 END
 export H5MARKET_CONFIG=$PWD/h5market.yaml
 
+# The folder may hold whatever it wants.
+touch image
+
 # plan FILE DATASET [SELECTION] -- CHECK...: Python on the plan, its pieces and (if there is one) the first.
 plan() {
     local -a arguments=()
