@@ -154,10 +154,11 @@ static bool may_lend(hid_t fapl)
 herr_t mkt_vol_list_image(hid_t fapl, enum mkt_vol_driver driver, struct mkt_vol_list *list_out)
 {
     struct traits traits;
-    struct mkt_vol_list list = {.is_lent = driver == MKT_VOL_DRIVER_SEC2 && may_lend(fapl)};
+    bool for_sec2 = driver == MKT_VOL_DRIVER_SEC2;
+    struct mkt_vol_list list = {.is_lent = for_sec2 && may_lend(fapl)};
     if (list.is_lent)
         list.id = mkt_vol_image_set_driver(fapl) < 0 ? H5I_INVALID_HID : fapl;
-    else if (fapl == H5P_FILE_ACCESS_DEFAULT && traits_read(fapl, &traits))
+    else if (for_sec2 && fapl == H5P_FILE_ACCESS_DEFAULT && traits_read(fapl, &traits))
         list.id = keep_list(fapl, &traits);
     else
         list.id = make_list(fapl, driver);

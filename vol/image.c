@@ -45,9 +45,9 @@ static void take_spare(struct mkt_vol_image *image)
     spare_capacity = 0;
 }
 
-/* Makes a writable image so long, zeros behind what there was. Its memory grows in powers of two,
- * since native asks for each piece of metadata anew. */
-static bool resize(struct mkt_vol_image *image, size_t bytes)
+/* Memory of a writable image for so much; it grows in powers of two, since native asks for each
+ * piece of metadata anew. */
+static bool reserve(struct mkt_vol_image *image, size_t bytes)
 {
     if (!image->buffer)
         take_spare(image);
@@ -61,6 +61,14 @@ static bool resize(struct mkt_vol_image *image, size_t bytes)
         image->buffer = grown;
         image->capacity = capacity;
     }
+    return true;
+}
+
+/* Makes a writable image so long, zeros behind what there was. */
+static bool resize(struct mkt_vol_image *image, size_t bytes)
+{
+    if (!reserve(image, bytes))
+        return false;
     if (bytes > image->bytes)
         memset(image->buffer + image->bytes, 0, bytes - image->bytes);
     image->bytes = bytes;
@@ -78,20 +86,20 @@ static struct mkt_vol_image *load(const char *path)
 {
     struct mkt_vol_image *image = NULL;
     struct stat info;
-    size_t done = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return NULL;
     if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode))
         image = mkt_vol_image_create(NULL, 0, true, NULL, NULL);
-    if (image && resize(image, (size_t)info.st_size)) {
+    if (image && reserve(image, (size_t)info.st_size)) {
         ssize_t bytes;
-        while (done < image->bytes &&
-               (bytes = pread(fd, image->buffer + done, image->bytes - done, (off_t)done)) > 0)
-            done += (size_t)bytes;
+        while (image->bytes < (size_t)info.st_size &&
+               (bytes = pread(fd, image->buffer + image->bytes, (size_t)info.st_size - image->bytes,
+                              (off_t)image->bytes)) > 0)
+            image->bytes += (size_t)bytes;
     }
     close(fd);
-    if (!image || done == (size_t)info.st_size)
+    if (!image || image->bytes == (size_t)info.st_size)
         return image;
     mkt_vol_image_destroy(image);
     return NULL;
@@ -122,9 +130,10 @@ static bool make_copy(struct mkt_vol_image *image)
 {
     if (!image->writable || !image->lent || image->buffer)
         return true;
-    if (!resize(image, image->lent_bytes))
+    if (!reserve(image, image->lent_bytes))
         return false;
     memcpy(image->buffer, image->lent, image->lent_bytes);
+    image->bytes = image->lent_bytes;
     return true;
 }
 
