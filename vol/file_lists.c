@@ -145,10 +145,13 @@ static hid_t keep_list(hid_t fapl, const struct traits *traits)
     return kept.list;
 }
 
-/* True if sec2 is all that the list says of its driver. */
+/* True if sec2 is all that the list says of its driver. (A text without a length is a text:
+ * H5Pequal tells it from none.) */
 static bool may_lend(hid_t fapl)
 {
-    return fapl != H5P_FILE_ACCESS_DEFAULT && H5Pget_driver_config_str(fapl, NULL, 0) == 0;
+    char text[] = "?";
+    return fapl != H5P_FILE_ACCESS_DEFAULT &&
+           H5Pget_driver_config_str(fapl, text, sizeof(text)) == 0 && text[0] == '?';
 }
 
 herr_t mkt_vol_list_image(hid_t fapl, enum mkt_vol_driver driver, struct mkt_vol_list *list_out)

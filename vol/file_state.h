@@ -61,6 +61,9 @@ void mkt_vol_file_object_gone(struct mkt_vol_file *file);
 void mkt_vol_file_object_back(struct mkt_vol_file *file);
 /* If this was the last object: lists the arrays. */
 void mkt_vol_file_prepare(struct mkt_vol_object *object);
+/* Native's close of the object failed. What it has let go of all the same may be half written, and
+ * isn't published then. True if that was the object's own file: there is nothing left to close. */
+bool mkt_vol_files_fail_released(const struct mkt_vol_object *object);
 /* Publishes what native has let go of; negative, with an entry on the error stack, if that failed.
  */
 herr_t mkt_vol_files_settle(void);

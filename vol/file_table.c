@@ -382,6 +382,13 @@ herr_t mkt_vol_file_publish_flushed(struct mkt_vol_object *object)
     return result;
 }
 
+bool mkt_vol_files_fail_released(const struct mkt_vol_object *object)
+{
+    for (struct mkt_vol_file_state *state = released_files; state; state = state->next)
+        mkt_vol_file_poison(state->file, "HDF5 could not finish it");
+    return object->file && object->file->in_market && object->file->state->released;
+}
+
 herr_t mkt_vol_files_settle(void)
 {
     herr_t result = 0;

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/fault.h"
 #include "core/client/superblock.h"
 
 #define FIRST_CAPACITY ((size_t)64 << 10)
@@ -55,7 +56,8 @@ static bool reserve(struct mkt_vol_image *image, size_t bytes)
         size_t capacity = image->capacity ? image->capacity : FIRST_CAPACITY;
         while (capacity < bytes)
             capacity = capacity <= SIZE_MAX / 2 ? capacity * 2 : bytes;
-        uint8_t *grown = realloc(image->buffer, capacity);
+        uint8_t *grown =
+            mkt_fault_point("vol.image-memory") == MKT_OK ? realloc(image->buffer, capacity) : NULL;
         if (!grown)
             return false;
         image->buffer = grown;

@@ -101,14 +101,15 @@ bool mkt_vol_object_closing(struct mkt_vol_object *object)
 
 herr_t mkt_vol_object_closed(struct mkt_vol_object *object, herr_t native_result)
 {
-    if (native_result < 0) {
+    bool gone = native_result >= 0 || mkt_vol_files_fail_released(object);
+    if (!gone) {
         object->closing = false;
         if (object->file)
             mkt_vol_file_object_back(object->file);
         return -1;
     }
     object->under = NULL;
-    if (mkt_vol_files_settle() < 0)
+    if (mkt_vol_files_settle() < 0 || native_result < 0)
         return -1;
     mkt_vol_object_free(object);
     return 0;

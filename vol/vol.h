@@ -87,8 +87,9 @@ struct mkt_vol_file *mkt_vol_file_of(void *under, H5I_type_t type);
  *         return 0;       (a second close, after one that failed to publish; the wrapper is freed)
  *     return mkt_vol_object_closed(object, native->..._cls.close(object->under, ...));
  * `closing` has the arrays of a file written down before its last object goes. `closed` publishes
- * what native gave up, frees the wrapper and returns 0; if that fails it reports the failure and
- * leaves the wrapper, without `under`, for HDF5's second close. */
+ * what native gave up, frees the wrapper and returns 0; if that fails, or native gave up what it
+ * couldn't finish, it reports the failure and leaves the wrapper, without `under`, for HDF5's
+ * second close. */
 bool mkt_vol_object_closing(struct mkt_vol_object *object);
 herr_t mkt_vol_object_closed(struct mkt_vol_object *object, herr_t native_result);
 /* Negative, with native's reason, for the flush of a single object in a file of the mpio driver. */

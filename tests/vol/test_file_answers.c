@@ -341,13 +341,16 @@ static void test_lists_are_left_alone(void)
     CHECK(H5Pequal(fapl, before) > 0);
     H5Pclose(before);
     /* Chosen by its name, with a text of its own. */
-    char text[16] = "";
-    CHECK(H5Pset_driver_by_name(fapl, "sec2", "a text") >= 0);
-    file = make("named-driver.h5", H5P_DEFAULT, fapl);
-    put(file, "d", 4);
-    H5Fclose(file);
-    CHECK(is_sec2(fapl) && H5Pget_driver_config_str(fapl, text, sizeof text) == 6);
-    CHECK(strcmp(text, "a text") == 0);
+    const char *const texts[] = {NULL, "", "a text"};
+    for (int i = 0; i < 3; i++) {
+        CHECK(H5Pset_driver_by_name(fapl, "sec2", texts[i]) >= 0);
+        before = H5Pcopy(fapl);
+        file = make("named-driver.h5", H5P_DEFAULT, fapl);
+        put(file, "d", 4);
+        H5Fclose(file);
+        CHECK(is_sec2(fapl) && H5Pequal(fapl, before) > 0);
+        H5Pclose(before);
+    }
     H5Pclose(fapl);
 }
 
