@@ -70,7 +70,8 @@ static void *pass_through(const struct opening *opening)
     void *under = native_open(opening, opening->path, list);
     if (!under) {
         mkt_vol_close_keeping_errors(list);
-        if (mkt_path_kind(opening->path) == MKT_PATH_STUB)
+        if (opening->intent != MKT_INTENT_CREATE_EXCL &&
+            mkt_path_kind(opening->path) == MKT_PATH_STUB)
             mkt_vol_fail(H5E_FILE, H5E_CANTOPENFILE,
                          "%s stands for a file in memory; with SWMR, with drivers other than sec2 "
                          "and mpio, and by the rule `mode: file` only files on disk are opened",

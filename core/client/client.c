@@ -258,7 +258,7 @@ enum mkt_status mkt_client_check(struct mkt_client *client, struct mkt_error *er
 bool mkt_client_is_down(struct mkt_client *client)
 {
     struct pollfd socket = {.fd = client->link.fd, .events = POLLRDHUP};
-    if (!client->link.lost && poll(&socket, 1, 0) == 1 &&
+    if (mkt_link_check(&client->link, NULL) == MKT_OK && poll(&socket, 1, 0) == 1 &&
         (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)))
         (void)!mkt_link_resume(&client->link, NULL);
     return client->link.lost;

@@ -137,6 +137,12 @@ static enum mkt_status check_socket(struct mkt_link *link, struct mkt_error *err
     return MKT_OK;
 }
 
+enum mkt_status mkt_link_check(struct mkt_link *link, struct mkt_error *error)
+{
+    enum mkt_status status = begin(link, error);
+    return status == MKT_OK ? check_socket(link, error) : status;
+}
+
 /* ---- sending ---- */
 
 static bool buffer_reserve(uint8_t **buffer, size_t *capacity, size_t bytes, size_t first)

@@ -78,6 +78,8 @@ static inline size_t mkt_link_unsent(const struct mkt_link *link)
 {
     return link->out_bytes - link->out_sent;
 }
+/* MKT_OK unless it is lost, or the program closed the socket's descriptor: then it is lost now. */
+enum mkt_status mkt_link_check(struct mkt_link *link, struct mkt_error *error);
 /* Makes a broken stream anew. MKT_PEER_DOWN, MKT_TIMED_OUT: it is lost. */
 enum mkt_status mkt_link_resume(struct mkt_link *link, struct mkt_error *error);
 /* Sends what waits if that costs little for what it is, so that the daemon works on it meanwhile.

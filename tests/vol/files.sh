@@ -40,6 +40,15 @@ exit_without_close() {
     reads y.h5 6
 }
 
+descriptors_closed_between_files() { # as a program does that becomes a daemon
+    one "create x.h5" "make d 100" "putall d 5" "close" "close-descriptors" "open x.h5" "check d 5" "close"
+    one "open x.h5" "check d 5" "close" "close-descriptors" "open x.h5" "check d 5" "close" \
+        "close-descriptors" "openrw x.h5" "putall d 6" "close" "close-descriptors" \
+        "create y.h5" "make d 100" "putall d 7" "close"
+    reads x.h5 6
+    reads y.h5 7
+}
+
 dataset_outlives_file() { # weak close
     one "create x.h5" "make d 100" "keep d" "close" "write 5" "drop"
     reads x.h5 5

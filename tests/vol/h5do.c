@@ -23,6 +23,7 @@
  *   mark F, await F, sleep S, barrier
  *   say TEXT                             prints TEXT and the seconds since the last `say`
  *   fork CALL                            a child makes the call and exits; the parent waits for it
+ *   close-descriptors                    of the process, from 3 on
  *   h5close, mpi-init, mpi-finalize, exit, abort, kill
  *   handle                               a handler of SIGINT, and a thread that could take it
  *
@@ -440,6 +441,8 @@ static int call_of_process(const char *verb, char *rest)
         return say(rest);
     if (strcmp(verb, "barrier") == 0)
         return barrier();
+    if (strcmp(verb, "close-descriptors") == 0)
+        return closefrom(3), 0;
     if (strcmp(verb, "h5close") == 0)
         return H5close();
     if (strcmp(verb, "mpi-init") == 0)
