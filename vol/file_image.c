@@ -65,7 +65,7 @@ static hid_t open_image(struct mkt_vol_image *image)
         return fapl;
     mkt_vol_image_offer(image);
     if (H5Pset_vol(fapl, mkt_vol_native_id(), NULL) >= 0 && mkt_raw_list(fapl) >= 0 &&
-        mkt_vol_image_set_driver(fapl) >= 0)
+        mkt_vol_image_set_driver(fapl, H5F_CLOSE_WEAK) >= 0)
         file = H5Fopen("image", H5F_ACC_RDWR, fapl);
     mkt_vol_image_offer(NULL);
     mkt_vol_close_keeping_errors(fapl);

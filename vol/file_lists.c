@@ -103,34 +103,49 @@ hid_t mkt_vol_list_native(hid_t fapl)
 }
 
 #if MKT_VOL_MPI
-/* Memory is each rank's own: nothing about it is collective. And mpio's default close degree isn't
- * core's. */
-static herr_t from_mpio(hid_t list)
+/* Memory is each rank's own: nothing about it is collective. True if the list says so already. */
+static bool is_independent(hid_t fapl)
 {
-    H5F_close_degree_t degree = H5F_CLOSE_DEFAULT;
-    if (H5Pset_all_coll_metadata_ops(list, false) < 0 ||
-        H5Pset_coll_metadata_write(list, false) < 0 || H5Pget_fclose_degree(list, &degree) < 0)
-        return -1;
-    return degree == H5F_CLOSE_DEFAULT ? H5Pset_fclose_degree(list, H5F_CLOSE_SEMI) : 0;
+    hbool_t all = true, write = true;
+    return H5Pget_all_coll_metadata_ops(fapl, &all) >= 0 && !all &&
+           H5Pget_coll_metadata_write(fapl, &write) >= 0 && !write;
+}
+
+static herr_t make_independent(hid_t list)
+{
+    return H5Pset_all_coll_metadata_ops(list, false) < 0 ||
+                   H5Pset_coll_metadata_write(list, false) < 0
+               ? -1
+               : 0;
+}
+#else
+static bool is_independent(hid_t fapl)
+{
+    (void)fapl;
+    return true;
+}
+
+static herr_t make_independent(hid_t list)
+{
+    (void)list;
+    return 0;
 }
 #endif
+
+static herr_t set_image_driver(hid_t list, enum mkt_vol_driver driver)
+{
+    return mkt_vol_image_set_driver(list, driver == MKT_VOL_DRIVER_MPIO ? H5F_CLOSE_SEMI
+                                                                        : H5F_CLOSE_WEAK);
+}
 
 static hid_t make_list(hid_t fapl, enum mkt_vol_driver driver)
 {
     hid_t list = mkt_vol_list_native(fapl);
     if (list < 0)
         return list;
-#if MKT_VOL_MPI
-    if (driver == MKT_VOL_DRIVER_MPIO && from_mpio(list) < 0)
-        goto err_list;
-#else
-    (void)driver;
-#endif
-    if (mkt_vol_image_set_driver(list) >= 0)
+    if ((driver != MKT_VOL_DRIVER_MPIO || make_independent(list) >= 0) &&
+        set_image_driver(list, driver) >= 0)
         return list;
-#if MKT_VOL_MPI
-err_list:
-#endif
     mkt_vol_close_keeping_errors(list);
     return H5I_INVALID_HID;
 }
@@ -145,23 +160,38 @@ static hid_t keep_list(hid_t fapl, const struct traits *traits)
     return kept.list;
 }
 
-/* True if sec2 is all that the list says of its driver. (A text without a length is a text:
- * H5Pequal tells it from none.) */
-static bool may_lend(hid_t fapl)
+/* True if its id is all that the list says of its driver, and nothing else is to be changed in it.
+ * (A text without a length is a text: H5Pequal tells it from none.) */
+static bool may_lend(hid_t fapl, enum mkt_vol_driver driver)
 {
     char text[] = "?";
     return fapl != H5P_FILE_ACCESS_DEFAULT &&
+           (driver != MKT_VOL_DRIVER_MPIO || is_independent(fapl)) &&
            H5Pget_driver_config_str(fapl, text, sizeof(text)) == 0 && text[0] == '?';
+}
+
+/* Its own driver must live until it has it back. */
+static herr_t lend(hid_t fapl, enum mkt_vol_driver driver, struct mkt_vol_list *list_out)
+{
+    hid_t own = H5Pget_driver(fapl);
+    if (own < 0 || H5Iinc_ref(own) < 0)
+        return -1;
+    if (set_image_driver(fapl, driver) < 0) {
+        H5Idec_ref(own);
+        return -1;
+    }
+    *list_out = (struct mkt_vol_list){.id = fapl, .driver = own};
+    return 0;
 }
 
 herr_t mkt_vol_list_image(hid_t fapl, enum mkt_vol_driver driver, struct mkt_vol_list *list_out)
 {
     struct traits traits;
-    bool for_sec2 = driver == MKT_VOL_DRIVER_SEC2;
-    struct mkt_vol_list list = {.is_lent = for_sec2 && may_lend(fapl)};
-    if (list.is_lent)
-        list.id = mkt_vol_image_set_driver(fapl) < 0 ? H5I_INVALID_HID : fapl;
-    else if (for_sec2 && fapl == H5P_FILE_ACCESS_DEFAULT && traits_read(fapl, &traits))
+    if (may_lend(fapl, driver))
+        return lend(fapl, driver, list_out);
+    struct mkt_vol_list list = {.driver = H5I_INVALID_HID};
+    if (driver == MKT_VOL_DRIVER_SEC2 && fapl == H5P_FILE_ACCESS_DEFAULT &&
+        traits_read(fapl, &traits))
         list.id = keep_list(fapl, &traits);
     else
         list.id = make_list(fapl, driver);
@@ -171,8 +201,11 @@ herr_t mkt_vol_list_image(hid_t fapl, enum mkt_vol_driver driver, struct mkt_vol
 
 herr_t mkt_vol_list_image_end(const struct mkt_vol_list *list)
 {
-    if (list->is_lent)
-        return H5Pset_fapl_sec2(list->id);
+    if (list->driver >= 0) {
+        herr_t result = H5Pset_driver(list->id, list->driver, NULL);
+        H5Idec_ref(list->driver);
+        return result;
+    }
     if (list->id != kept.list)
         H5Pclose(list->id);
     return 0;

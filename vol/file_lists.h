@@ -14,11 +14,11 @@ enum mkt_vol_driver mkt_vol_list_driver(hid_t fapl);
 /* The same list for the native connector. */
 hid_t mkt_vol_list_native(hid_t fapl);
 /* For native over memory: the driver of images, and `driver`'s own defaults where they differ. To
- * copy a list takes longer than all else of an open, so one with sec2 is the application's own,
- * with another driver until the end: HDF5's lock is held meanwhile. */
+ * copy a list (and its communicator) takes longer than all else of an open, so mostly it is the
+ * application's own, with another driver until the end: HDF5's lock is held meanwhile. */
 struct mkt_vol_list {
     hid_t id;
-    bool is_lent;
+    hid_t driver; /* to be given back to an application's list; H5I_INVALID_HID: it isn't one */
 };
 herr_t mkt_vol_list_image(hid_t fapl, enum mkt_vol_driver driver, struct mkt_vol_list *list_out);
 /* Negative: an application's list has lost its driver. */

@@ -20,7 +20,7 @@
 static uint8_t *spare;
 static size_t spare_capacity;
 
-static hid_t driver = H5I_INVALID_HID;
+static hid_t drivers[2] = {H5I_INVALID_HID, H5I_INVALID_HID}; /* for degrees weak and semi */
 static struct mkt_vol_image *offered;
 
 struct mkt_vol_image {
@@ -295,11 +295,23 @@ static const H5FD_class_t driver_class = {.version = H5FD_CLASS_VERSION,
                                           .unlock = driver_unlock,
                                           .fl_map = H5FD_FLMAP_DICHOTOMY};
 
-herr_t mkt_vol_image_set_driver(hid_t fapl)
+static hid_t register_driver(bool semi)
 {
-    if (driver < 0)
-        driver = H5FDregister(&driver_class);
-    return driver < 0 ? -1 : H5Pset_driver(fapl, driver, NULL);
+    H5FD_class_t class = driver_class;
+    if (semi) {
+        class.value++;
+        class.name = DRIVER_NAME "-semi";
+        class.fc_degree = H5F_CLOSE_SEMI;
+    }
+    return H5FDregister(&class);
+}
+
+herr_t mkt_vol_image_set_driver(hid_t fapl, H5F_close_degree_t degree)
+{
+    bool semi = degree == H5F_CLOSE_SEMI;
+    if (drivers[semi] < 0)
+        drivers[semi] = register_driver(semi);
+    return drivers[semi] < 0 ? -1 : H5Pset_driver(fapl, drivers[semi], NULL);
 }
 
 void mkt_vol_image_offer(struct mkt_vol_image *image)
@@ -348,10 +360,12 @@ void mkt_vol_image_destroy(struct mkt_vol_image *image)
 
 void mkt_vol_image_forget(void)
 {
-    /* When the library ends, the id may be gone before us. */
-    if (driver >= 0 && H5Iis_valid(driver) > 0)
-        H5FDunregister(driver);
-    driver = H5I_INVALID_HID;
+    /* When the library ends, the ids may be gone before us. */
+    for (int i = 0; i < 2; i++) {
+        if (drivers[i] >= 0 && H5Iis_valid(drivers[i]) > 0)
+            H5FDunregister(drivers[i]);
+        drivers[i] = H5I_INVALID_HID;
+    }
     free(spare);
     spare = NULL;
     spare_capacity = 0;

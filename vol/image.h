@@ -22,8 +22,9 @@ void mkt_vol_image_destroy(struct mkt_vol_image *image);
 /* Ends the driver, and frees the memory that is kept for the next image. */
 void mkt_vol_image_forget(void);
 
-/* Gives a file access list the driver. */
-herr_t mkt_vol_image_set_driver(hid_t fapl);
+/* Gives a file access list the driver; `degree` (weak or semi) is what a list means that names
+ * none. */
+herr_t mkt_vol_image_set_driver(hid_t fapl, H5F_close_degree_t degree);
 /* What the driver opens from now on, whatever the name. NULL: what is on disk under the name, all
  * of it, for a look (HDF5 does so with the sources of a virtual dataset). */
 void mkt_vol_image_offer(struct mkt_vol_image *image);
