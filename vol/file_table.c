@@ -384,8 +384,13 @@ herr_t mkt_vol_file_publish_flushed(struct mkt_vol_object *object)
 
 bool mkt_vol_files_fail_released(const struct mkt_vol_object *object)
 {
-    for (struct mkt_vol_file_state *state = released_files; state; state = state->next)
+    for (struct mkt_vol_file_state *state = released_files; state; state = state->next) {
         mkt_vol_file_poison(state->file, "HDF5 could not finish it");
+        /* At a program's end nobody shows the error stack. */
+        mkt_log_error("vol",
+                      "HDF5 could not finish %s: it is not published, its former version stays",
+                      state->file->path);
+    }
     return object->file && object->file->in_market && object->file->state->released;
 }
 

@@ -76,8 +76,10 @@ int main(int argc, char **argv)
     /* A second close, as after any that failed, and the library's end: no worse. */
     if (strcmp(argv[1], "edit-late") == 0)
         H5Gclose(group);
-    else
+    else {
+        CHECK(H5Fget_obj_count(file, H5F_OBJ_ALL | H5F_OBJ_LOCAL) == 0);
         CHECK(H5Fclose(file) >= 0);
+    }
     H5close();
     return failures ? 1 : 0;
 }
