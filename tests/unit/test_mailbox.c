@@ -165,7 +165,12 @@ static void test_mailbox_loses_nothing_between_looking_and_sleeping(void **state
     assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
     assert_int_equal(fcntl(ends[1], F_SETFL, 0), 0);
     poster.pipe = ends[1];
+    struct pollfd wait = {.fd = ends[0], .events = POLLIN};
+    /* The first is posted and the second isn't, however the threads are scheduled: both ways are
+     * taken. */
+    mkt_mail_look(&poster.box->requests, true);
     assert_int_equal(pthread_create(&thread, NULL, post_all, &poster), 0);
+    assert_int_equal(poll(&wait, 1, 10000), 1);
     while (got < POSTS) {
         mkt_mail_look(&poster.box->requests, true);
         for (uint64_t looks = random_next(&random) % 200; looks > 0; looks--) {
@@ -181,7 +186,6 @@ static void test_mailbox_loses_nothing_between_looking_and_sleeping(void **state
             note(seen, message);
             got++;
         }
-        struct pollfd wait = {.fd = ends[0], .events = POLLIN};
         if (got < POSTS && random_next(&random) % 4 == 0)
             assert_int_equal(poll(&wait, 1, 10000), 1); /* else a post was lost */
         while (read(ends[0], message, sizeof(message)) == sizeof(message)) {
