@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "vol/context.h"
 
-#include "core/base/process_number.h"
 #include "vol/exit_wait.h"
 #include "vol/threads.h"
 
@@ -17,7 +16,6 @@
 /* A connection for one waiting thread, then for the file that it has opened. */
 struct waiter {
     struct mkt_client *client;
-    uint64_t owner;
     bool taken;
 };
 
@@ -27,7 +25,6 @@ static struct {
     enum mkt_vol_post_open post_open;
     char accessible[PATH_MAX];
     struct mkt_client *client;
-    uint64_t owner;        /* of the client */
     char config[PATH_MAX]; /* that it was connected with; empty: none */
     struct waiter waiters[WAITERS_MAX];
     char daemon_path[PATH_MAX];
@@ -56,7 +53,7 @@ herr_t mkt_vol_context_init(void)
 
 void mkt_vol_context_fini(void)
 {
-    if (context.client && context.owner == mkt_process_number())
+    if (context.client && !mkt_client_is_inherited(context.client))
         mkt_vol_exit_wait(context.client);
     /* In a forked child this only frees. */
     mkt_client_destroy(context.client);
@@ -114,7 +111,7 @@ enum mkt_status mkt_vol_context_client(const struct mkt_vol_info *info, bool sta
     if (info && info->wrong)
         return mkt_error_set(error, MKT_INVALID, "%s", info->wrong);
     /* The parent's is not ours to destroy: files that the parent opened point to it. */
-    if (context.client && context.owner != mkt_process_number())
+    if (context.client && mkt_client_is_inherited(context.client))
         context.client = NULL;
     if (context.client && mkt_client_is_down(context.client))
         context.client =
@@ -135,7 +132,6 @@ enum mkt_status mkt_vol_context_client(const struct mkt_vol_info *info, bool sta
             context.client = NULL;
             return status;
         }
-        context.owner = mkt_process_number();
         snprintf(context.config, sizeof(context.config), "%s",
                  options.config_path ? options.config_path : "");
     }
@@ -150,7 +146,7 @@ static struct waiter *find_free_waiter(void)
     for (int i = 0; i < WAITERS_MAX; i++) {
         struct waiter *waiter = &context.waiters[i];
         /* A parent's isn't ours to destroy: files that it opened point to it. */
-        if (waiter->client && waiter->owner != mkt_process_number())
+        if (waiter->client && mkt_client_is_inherited(waiter->client))
             *waiter = (struct waiter){.client = NULL};
         if (!waiter->taken && (!found || (waiter->client && !found->client)))
             found = waiter;
@@ -178,7 +174,6 @@ enum mkt_status mkt_vol_context_take_waiter(struct mkt_client **client_out, stru
             return status;
         }
     }
-    waiter->owner = mkt_process_number();
     waiter->taken = true;
     *client_out = waiter->client;
     return MKT_OK;

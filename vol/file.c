@@ -153,8 +153,8 @@ static void drop_early(struct opening *opening)
     opening->early = NULL;
 }
 
-/* While the daemon answers: a new file of one process needs nothing of it. If it can't be made,
- * enter_market tries again, and that failure counts. */
+/* While the daemon answers: what one process needs of itself, for a new file all of it. If it can't
+ * be made, enter_market tries again, and that failure counts. */
 static void make_early(void *context)
 {
     struct opening *opening = ((struct asking *)context)->opening;

@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 
-#include "core/base/process_number.h"
 #include "core/client/superblock.h"
 #include "vol/arrays.h"
 #include "vol/error.h"
@@ -63,11 +62,8 @@ static hid_t open_image(struct mkt_vol_image *image)
 
     if (fapl < 0)
         return fapl;
-    mkt_vol_image_offer(image);
-    if (H5Pset_vol(fapl, mkt_vol_native_id(), NULL) >= 0 && mkt_raw_list(fapl) >= 0 &&
-        mkt_vol_image_set_driver(fapl, H5F_CLOSE_WEAK) >= 0)
-        file = H5Fopen("image", H5F_ACC_RDWR, fapl);
-    mkt_vol_image_offer(NULL);
+    if (mkt_raw_list(fapl) >= 0)
+        file = mkt_vol_image_open_alone(image, fapl);
     mkt_vol_close_keeping_errors(fapl);
     return file;
 }
@@ -146,10 +142,8 @@ herr_t mkt_vol_file_image_get(struct mkt_vol_object *object,
     struct mkt_vol_silence silence;
     void *context;
 
-    if (file->state->owner != mkt_process_number())
-        return mkt_vol_fail(
-            H5E_FILE, H5E_UNSUPPORTED,
-            "%s was opened by the parent of this forked process: open it in the child", file->path);
+    if (mkt_vol_file_refuse_in_child(file, H5E_FILE) < 0)
+        return -1;
     if (flush(object, dxpl) < 0 || mkt_vol_call_context_open(&context) < 0)
         return -1;
     mkt_vol_silence_begin(&silence);

@@ -103,12 +103,19 @@ hid_t mkt_vol_list_native(hid_t fapl)
 }
 
 #if MKT_VOL_MPI
+static herr_t read_collective(hid_t fapl, hbool_t *all_out, hbool_t *write_out)
+{
+    return H5Pget_all_coll_metadata_ops(fapl, all_out) < 0 ||
+                   H5Pget_coll_metadata_write(fapl, write_out) < 0
+               ? -1
+               : 0;
+}
+
 /* Memory is each rank's own: nothing about it is collective. True if the list says so already. */
 static bool is_independent(hid_t fapl)
 {
     hbool_t all = true, write = true;
-    return H5Pget_all_coll_metadata_ops(fapl, &all) >= 0 && !all &&
-           H5Pget_coll_metadata_write(fapl, &write) >= 0 && !write;
+    return read_collective(fapl, &all, &write) >= 0 && !all && !write;
 }
 
 static herr_t make_independent(hid_t list)
@@ -215,9 +222,7 @@ herr_t mkt_vol_list_image_end(const struct mkt_vol_list *list)
 herr_t mkt_vol_list_note(hid_t fapl, struct mkt_vol_file *file)
 {
     hbool_t all = false, write = false;
-    if (file->state->driver == MKT_VOL_DRIVER_MPIO &&
-        (H5Pget_all_coll_metadata_ops(fapl, &all) < 0 ||
-         H5Pget_coll_metadata_write(fapl, &write) < 0))
+    if (file->state->driver == MKT_VOL_DRIVER_MPIO && read_collective(fapl, &all, &write) < 0)
         return -1;
     file->state->collective_metadata_ops = all;
     file->state->collective_metadata_write = write;

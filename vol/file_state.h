@@ -16,6 +16,7 @@
 
 #include <sys/types.h>
 
+#include "core/base/process_number.h"
 #include "vol/image.h"
 #include "vol/ranks.h"
 #include "vol/vol.h"
@@ -52,6 +53,15 @@ struct mkt_vol_file_state {
     int disk_fd; /* for H5Fget_vfd_handle; -1: not asked for */
     bool atomic; /* as set by H5Fset_mpi_atomicity: every write is seen at once here anyway */
 };
+
+/* False in a child that was forked since. */
+static inline bool mkt_vol_file_is_own(const struct mkt_vol_file_state *state)
+{
+    return state->owner == mkt_process_number();
+}
+/* Negative in such a child, with an entry of that major number on the error stack: the parent's
+ * pieces aren't its to change, nor can it keep them from being given up. */
+herr_t mkt_vol_file_refuse_in_child(const struct mkt_vol_file *file, hid_t major);
 
 void mkt_vol_file_get_reference(struct mkt_vol_file *file);
 void mkt_vol_file_put_reference(struct mkt_vol_file *file);

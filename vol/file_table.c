@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
-#include "core/base/process_number.h"
 #include "vol/context.h"
 
 /* Between the path and the serial number in an internal name; in the same folder, so that relative
@@ -82,6 +81,15 @@ err_memory:
     return NULL;
 }
 
+herr_t mkt_vol_file_refuse_in_child(const struct mkt_vol_file *file, hid_t major)
+{
+    if (mkt_vol_file_is_own(file->state))
+        return 0;
+    return mkt_vol_fail(major, H5E_UNSUPPORTED,
+                        "%s was opened by the parent of this forked process: open it in the child",
+                        file->path);
+}
+
 /* Of what stands at the path; ino 0: nothing. */
 static struct mkt_file_identity stand_at(const char *path)
 {
@@ -135,7 +143,7 @@ static struct mkt_vol_file *find_replaced(const char *path, enum mkt_vol_driver 
     struct mkt_opened opened = {0};
     struct mkt_error error;
     for (struct mkt_vol_file_state *state = open_files; state; state = state->next) {
-        if (state->owner != mkt_process_number() || state->driver != driver || !is_replaced(state))
+        if (!mkt_vol_file_is_own(state) || state->driver != driver || !is_replaced(state))
             continue;
         if (mkt_client_open(state->file->client, &probe, &opened, &error) != MKT_OK ||
             opened.source != MKT_SOURCE_VERSION ||
@@ -155,8 +163,7 @@ struct mkt_vol_file *mkt_vol_file_find(const char *path, enum mkt_vol_driver dri
     if (here.ino == 0)
         return NULL;
     for (struct mkt_vol_file_state *state = open_files; state; state = state->next)
-        if (state->owner == mkt_process_number() && state->driver == driver &&
-            is_same(&state->stand, &here))
+        if (mkt_vol_file_is_own(state) && state->driver == driver && is_same(&state->stand, &here))
             return state->file;
     return find_replaced(path, driver, &here);
 }
@@ -202,7 +209,7 @@ static void end(struct mkt_vol_file *file)
     struct mkt_vol_file_state *state = file->state;
     unlist(state);
     mkt_vol_arrays_destroy(file->arrays);
-    if (file->handle != 0 && state->owner == mkt_process_number() && !state->settled) {
+    if (file->handle != 0 && mkt_vol_file_is_own(state) && !state->settled) {
         if (state->entered)
             mkt_client_close(file->client, file->handle);
         else
@@ -277,7 +284,7 @@ void mkt_vol_file_prepare(struct mkt_vol_object *object)
 {
     struct mkt_vol_file *file = object->file;
     if (file->in_market && file->writable && file->state->live == 0 &&
-        file->state->owner == mkt_process_number())
+        mkt_vol_file_is_own(file->state))
         list_arrays(file);
 }
 
@@ -346,7 +353,7 @@ static void describe(struct mkt_vol_file *file, struct mkt_commit *what)
 
 static herr_t publish(struct mkt_vol_file *file)
 {
-    if (file->state->owner != mkt_process_number())
+    if (!mkt_vol_file_is_own(file->state))
         return 0;
     struct mkt_commit what = {.unchanged = is_unchanged(file)};
     describe(file, &what);
@@ -357,7 +364,7 @@ static herr_t publish(struct mkt_vol_file *file)
 herr_t mkt_vol_file_publish_flushed(struct mkt_vol_object *object)
 {
     struct mkt_vol_file *file = object->file;
-    if (file->state->owner != mkt_process_number())
+    if (!mkt_vol_file_is_own(file->state))
         return 0;
     list_arrays(file);
     struct mkt_commit what = {.keep_open = true};

@@ -83,7 +83,7 @@ static const uint8_t *memory_of(const struct mkt_vol_image *image, size_t *bytes
     return image->writable ? image->buffer : image->lent;
 }
 
-/* A file on disk, all of it. NULL: it can't be read. */
+/* A file on disk, all of it; ends with its handle. NULL: it can't be read. */
 static struct mkt_vol_image *load(const char *path)
 {
     struct mkt_vol_image *image = NULL;
@@ -101,10 +101,14 @@ static struct mkt_vol_image *load(const char *path)
             image->bytes += (size_t)bytes;
     }
     close(fd);
-    if (!image || image->bytes == (size_t)info.st_size)
-        return image;
-    mkt_vol_image_destroy(image);
-    return NULL;
+    if (!image)
+        return NULL;
+    if (image->bytes < (size_t)info.st_size) {
+        mkt_vol_image_destroy(image);
+        return NULL;
+    }
+    image->orphaned = true;
+    return image;
 }
 
 /* ---- the file driver ---- */
@@ -149,11 +153,8 @@ static H5FD_t *driver_open(const char *name, unsigned flags, hid_t fapl, haddr_t
     struct handle *handle = calloc(1, sizeof(*handle));
     if (!handle)
         return NULL;
-    if (!image && !(flags & H5F_ACC_CREAT)) {
+    if (!image && !(flags & H5F_ACC_CREAT))
         image = load(name);
-        if (image)
-            image->orphaned = true;
-    }
     if (!image || !make_copy(image)) {
         free(handle);
         return NULL;
@@ -317,6 +318,18 @@ herr_t mkt_vol_image_set_driver(hid_t fapl, H5F_close_degree_t degree)
 void mkt_vol_image_offer(struct mkt_vol_image *image)
 {
     offered = image;
+}
+
+hid_t mkt_vol_image_open_alone(struct mkt_vol_image *image, hid_t fapl)
+{
+    if (H5Pset_vol(fapl, mkt_vol_native_id(), NULL) < 0 ||
+        mkt_vol_image_set_driver(fapl, H5F_CLOSE_WEAK) < 0)
+        return H5I_INVALID_HID;
+    mkt_vol_image_offer(image);
+    hid_t file = image->lent ? H5Fopen("image", H5F_ACC_RDWR, fapl)
+                             : H5Fcreate("image", H5F_ACC_TRUNC, H5P_FILE_CREATE_DEFAULT, fapl);
+    mkt_vol_image_offer(NULL);
+    return file;
 }
 
 void mkt_vol_image_opened(struct mkt_vol_image *image)

@@ -2,8 +2,8 @@
 /*
  * What native works in instead of a file: an image in memory, through a file driver of our own. A
  * reader is lent the version's image, read-only; at the real last close a writer's stays ours:
- * there is no copy on the way in or out. The driver touches no file system, and tells files apart
- * by their images, whatever their names.
+ * there is no copy on the way in or out. For an image the driver touches no file system, and it
+ * tells files apart by their images, whatever their names.
  */
 #ifndef MKT_VOL_IMAGE_H
 #define MKT_VOL_IMAGE_H
@@ -28,6 +28,9 @@ herr_t mkt_vol_image_set_driver(hid_t fapl, H5F_close_degree_t degree);
 /* What the driver opens from now on, whatever the name. NULL: what is on disk under the name, all
  * of it, for a look (HDF5 does so with the sources of a virtual dataset). */
 void mkt_vol_image_offer(struct mkt_vol_image *image);
+/* Has native open a writable image that is no file of the market: what was lent, else a new file.
+ * `fapl` gets native and the driver. Negative on failure. */
+hid_t mkt_vol_image_open_alone(struct mkt_vol_image *image, hid_t fapl);
 /* Native opened it. (It also opens for a look, and drops it at once: that is no release.) */
 void mkt_vol_image_opened(struct mkt_vol_image *image);
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "core/base/fault.h"
-#include "core/base/process_number.h"
 #include "vol/error.h"
 #include "vol/file_state.h"
 #include "vol/native.h"
@@ -128,23 +127,13 @@ static herr_t read_types(struct mkt_vol_io *io, bool writing)
     return 0;
 }
 
-/* The parent's pieces aren't a child's to change, nor can it keep them from being given up. */
-static herr_t refuse_in_child(const struct mkt_vol_file *file)
-{
-    if (file->state->owner == mkt_process_number())
-        return 0;
-    return mkt_vol_fail(H5E_DATASET, H5E_UNSUPPORTED,
-                        "%s was opened by the parent of this forked process: open it in the child",
-                        file->path);
-}
-
 static herr_t io_begin(struct mkt_vol_io *io, struct mkt_vol_transfer *transfer, bool writing)
 {
     io->transfer = transfer;
     io->client = transfer->dataset->file->client;
     io->convert = io->background = io->blank = io->direct = false;
-    if (refuse_in_child(transfer->dataset->file) < 0 || read_selections(io, transfer) < 0 ||
-        read_types(io, writing) < 0)
+    if (mkt_vol_file_refuse_in_child(transfer->dataset->file, H5E_DATASET) < 0 ||
+        read_selections(io, transfer) < 0 || read_types(io, writing) < 0)
         return -1;
     io->transform = io->file.elements > 0 && mkt_vol_transform_wanted(transfer->dxpl);
     if (io->file.elements > 0 && !io->convert && !io->transform)

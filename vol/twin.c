@@ -9,13 +9,9 @@ static hid_t create_file(hid_t fapl, struct mkt_vol_image *image)
     hid_t file = H5I_INVALID_HID;
     void *context;
 
-    if (!image || H5Pset_vol(fapl, mkt_vol_native_id(), NULL) < 0 ||
-        mkt_vol_image_set_driver(fapl, H5F_CLOSE_WEAK) < 0 ||
-        mkt_vol_call_context_open(&context) < 0)
+    if (!image || mkt_vol_call_context_open(&context) < 0)
         return file;
-    mkt_vol_image_offer(image);
-    file = H5Fcreate("twin", H5F_ACC_TRUNC, H5P_FILE_CREATE_DEFAULT, fapl);
-    mkt_vol_image_offer(NULL);
+    file = mkt_vol_image_open_alone(image, fapl);
     mkt_vol_call_context_close(context);
     return file;
 }

@@ -39,6 +39,8 @@ enum mkt_status mkt_client_connect(const struct mkt_client_options *options,
                                    struct mkt_client **client_out, struct mkt_error *error);
 void mkt_client_destroy(struct mkt_client *client);
 
+/* True in a forked child: it can't use its parent's. */
+bool mkt_client_is_inherited(const struct mkt_client *client);
 /* True once the connection is lost; looks whether the daemon has gone meanwhile. */
 bool mkt_client_is_down(struct mkt_client *client);
 const uint8_t *mkt_client_daemon_id(const struct mkt_client *client); /* MKT_ID_BYTES */

@@ -42,8 +42,6 @@ struct mkt_client {
     uint32_t files_count, files_capacity;
 };
 
-/* True in a forked child. */
-bool mkt_client_is_inherited(const struct mkt_client *client);
 /* MKT_OK if calls make sense: not a forked child, not lost. */
 enum mkt_status mkt_client_check(struct mkt_client *client, struct mkt_error *error);
 
